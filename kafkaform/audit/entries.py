@@ -49,6 +49,14 @@ class AuditResult(Value):
     steps: tuple[str, ...] = ()
 
 
+class SuccessionStep(Value):
+    """The step of a succession that a recorded change takes, such as `first offsets`."""
+
+    predecessor: str
+    successor: str
+    step: str
+
+
 class AuditEntry(Value):
     """One change of one apply; its text is untrusted, as others may have write access to the record.
 
@@ -70,6 +78,7 @@ class AuditEntry(Value):
         consents: Pairs of a hazard that was consented to and the reason given.
         outcome: The result; None if the apply ended before it could write one.
         complete: Whether all parts of a split intent were read.
+        successions: The steps of successions that it takes.
     """
 
     id: str
@@ -92,6 +101,7 @@ class AuditEntry(Value):
     consents: tuple[tuple[str, str], ...] = ()
     outcome: AuditResult | None = None
     complete: bool = True
+    successions: tuple[SuccessionStep, ...] = ()
 
     def render_confirmation(self, at: str, by: str) -> Iterator[str]:
         """Render a result for this change in doubt, which apply `by` found on the cluster."""
@@ -273,6 +283,9 @@ def _parse_entry(
         outcome=_confirm_fields(_parse_result(results), later, fields) if results else None,
         # A part may be missing, as when an apply was killed between two messages.
         complete=set(parts) == set(range(1, first.get("parts", 1) + 1)),
+        successions=tuple(
+            SuccessionStep(step["from"], step["to"], step["step"]) for step in first.get("successions", ())
+        ),
     )
 
 

@@ -142,7 +142,12 @@ class AuditJournal:
             line
             for planned in changes
             for line in render_intent(
-                ids[planned.ref], at, self._common, planned, consents.get(str(planned.ref), ())
+                ids[planned.ref],
+                at,
+                self._common,
+                planned,
+                consents.get(str(planned.ref), ()),
+                self._plan.successions,
             )
         ]
         for number, sink in enumerate(self._sinks):

@@ -23,16 +23,16 @@ from kafkaform.core.errors import AuditError
 from kafkaform.core.files import read_file, require_regular
 from kafkaform.core.model import Delete, Recreate, Update, risk_of
 from kafkaform.core.values import Value
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP, KINDS, is_group, is_topic
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from kafkaform.core.apply_result import ResourceResult
-    from kafkaform.core.model import FieldChange, FieldValue, ResourceRef
+    from kafkaform.core.model import Change, FieldChange, FieldValue, ResourceRef
     from kafkaform.core.operations import Operation
     from kafkaform.core.plans import Consent, PlannedChange
 
@@ -100,10 +100,16 @@ def describe_apply(
 
 
 def render_intent(
-    change_id: str, at: str, common: _Json, planned: PlannedChange, consents: Sequence[Consent]
+    change_id: str,
+    at: str,
+    common: _Json,
+    planned: PlannedChange,
+    consents: Sequence[Consent],
+    successions: Mapping[str, str],
 ) -> Iterator[str]:
-    """Render the intended change of one resource."""
+    """Render the intended change of one resource; `successions` are those of the plan."""
     change = planned.change
+    fields = [field for field in fields_of(change) if field.deferred is None]
     document = {
         **_build_head("intent", change_id, at),
         **common,
@@ -112,13 +118,29 @@ def render_intent(
         "uid": change.uid if isinstance(change, Update | Delete | Recreate) else None,
         "action": action_of(change),
         "risk": risk_of(change).label,
-        "fields": [_encode_field(change.ref, f) for f in fields_of(change) if f.deferred is None],
+        "fields": [_encode_field(change.ref, field) for field in fields],
         "consent": [
             {"hazard": c.hazard[:_MAX_DETAIL_LENGTH], "reason": c.reason[:_MAX_REASON_LENGTH]}
             for c in consents
         ],
     }
+    if steps := _find_steps(change, {field.path for field in fields}, successions):
+        document["successions"] = steps
     return _render_lines(document, "fields")
+
+
+def _find_steps(change: Change, paths: Collection[str], successions: Mapping[str, str]) -> list[_Json]:
+    """Return the steps of successions that a change takes."""
+    if is_group(change.ref):
+        step = "first offsets"
+        successors = {topic for path, topic in GROUP.first_offsets(change).items() if path in paths}
+    elif is_topic(change.ref) and isinstance(change, Delete | Recreate):
+        step = "predecessor deleted" if isinstance(change, Delete) else "predecessor recreated"
+        successors = {successor for successor, name in successions.items() if name == change.ref.name}
+    else:
+        return []
+    known = sorted(successors & successions.keys())
+    return [{"from": successions[successor], "to": successor, "step": step} for successor in known]
 
 
 def render_result(change_id: str, at: str, ended: ResourceResult) -> Iterator[str]:

@@ -9,7 +9,11 @@ if TYPE_CHECKING:
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "init": ("init my-repository", "init --schemas"),
-    "new": ("new topic orders.refunds.v1", "new access refunds --reads orders.v1 --writes orders.refunds.v1"),
+    "new": (
+        "new topic orders.refunds.v1",
+        "new topic orders.v2 --succeeds orders.v1",
+        "new access refunds --reads orders.v1 --writes orders.refunds.v1",
+    ),
     "validate": ("validate", "validate topics/orders.yaml", "validate --statistics", "validate --watch"),
     "plan": ("plan", "plan --cluster prod --out plan.json", "plan --changed-since main"),
     "show": ("show plan.json", "show plan.json --format markdown"),

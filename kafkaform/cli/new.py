@@ -44,6 +44,12 @@ def _parse_kind(_context: click.Context, _argument: click.Parameter, given: str)
         help="A topic that the application writes to (repeatable).",
     ),
     click.option(
+        "--succeeds",
+        metavar="TOPIC",
+        shell_complete=completion.topics,
+        help="The topic that a topic takes over from, with all that its manifest says.",
+    ),
+    click.option(
         "-o",
         "--out",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -55,8 +61,8 @@ def _parse_kind(_context: click.Context, _argument: click.Parameter, given: str)
 def new(request: ManifestRequest, config_file: Path | None) -> int:
     """Write the manifest of a new topic, access or group, with what its team's manifests share.
 
-    Existing files are never changed. Of access, NAME is the principal, with or without User:, and its
-    consumer group.
+    A topic that succeeds another one gets all of its labels and values. Existing files are never changed. Of
+    access, NAME is the principal, with or without User:, and its consumer group.
     """
     settings = find_settings(config_file)
     made = make_manifest(request, read_neighbours(settings.manifests), settings, find_schemas(settings.file))

@@ -10,10 +10,10 @@ from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import UsageError
 from kafkaform.core.wording import nearest
-from kafkaform.inspect.successions import SuccessionVerdict, read_successions
+from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.plan.planning import check_identity
-from kafkaform.resources import is_topic
-from kafkaform.resources.succession import find_predecessor
+from kafkaform.plan.successions import map_successions
+from kafkaform.resources.succession import SuccessionVerdict
 
 _CODES = {SuccessionVerdict.OVER: 0, SuccessionVerdict.UNDER_WAY: 2, SuccessionVerdict.STUCK: 1}
 
@@ -33,11 +33,7 @@ def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: s
     if output_format == "text":
         session.tell()
     desired = session.manifests(())
-    known = {
-        declared.ref.name: name
-        for declared in desired
-        if is_topic(declared.ref) and (name := find_predecessor(declared)) is not None
-    }
+    known = map_successions(desired)
     for topic in topics:
         if topic not in known:
             near = nearest(topic, known)
@@ -45,8 +41,9 @@ def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: s
             raise UsageError(f"the manifest of {topic} succeeds no topic", hint=hint)
     names = {name: known[name] for name in topics or known}
     with session.cluster() as cluster:
-        facts = cluster.facts()
-        check_identity(facts, target)
-        successions = read_successions(cluster, facts, desired, names) if names else []
+        check_identity(cluster.facts(), target)
+        successions = []
+        if names:
+            successions = add_writers(read_successions(cluster, desired, names), desired, cluster.access)
     show("succession", output_format, successions)
     return max((_CODES[each.verdict] for each in successions), key=(0, 2, 1).index, default=0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
     from kafkaform.core.progress import Progress
-    from kafkaform.core.transactions import TransactionReading
+    from kafkaform.core.transactions import ProducerReading, TransactionReading
     from kafkaform.resources.groups import GroupReading
     from kafkaform.resources.replicas.layout import Layout
     from kafkaform.resources.replicas.moves import Throttles
@@ -208,6 +208,13 @@ class PartitionReader(Protocol):
         Args:
             partitions: The partitions; the result lacks those that do not exist, have no leader, or may not
                 be read by this account, and all if the brokers are older than Kafka 2.8.
+        """
+
+    def producers(self, partitions: Collection[TopicPartition]) -> ProducerReading:
+        """Read the producers that leaders remember, for a day by default (producer.id.expiration.ms).
+
+        Only idempotent and transactional producers have a state there, from Kafka 2.8 on. One request per
+        leader, and one per broker for the transactional ids, if there are any.
         """
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:

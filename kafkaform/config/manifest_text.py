@@ -16,6 +16,7 @@ from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import API_VERSION
 from kafkaform.config.manifests.scalars import format_value, is_plainly_text
 from kafkaform.config.manifests.templates import escape_templates
+from kafkaform.config.manifests.yaml12 import Unquoted
 from kafkaform.core.acls import EVERYONE, USER_PREFIX
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import escape_text, is_plain
@@ -226,7 +227,13 @@ def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _represent_unquoted(dumper: _Dumper, text: Unquoted) -> yaml.ScalarNode:
+    tag = dumper.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return dumper.represent_scalar(tag, text)
+
+
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(Unquoted, _represent_unquoted)
 
 
 SUFFIX = ".yaml"

@@ -24,8 +24,9 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Severity
 from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value
-from kafkaform.core.wording import count_shared, quoted
-from kafkaform.resources import ACCESS, GROUP, KINDS, TOPIC
+from kafkaform.core.wording import command, count_shared, quoted
+from kafkaform.resources import ACCESS, GROUP, KINDS, TOPIC, consent
+from kafkaform.resources.succession import SUCCEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,12 +42,16 @@ _FALLBACKS = {"partitions": 6, "replicationFactor": 3}
 """Values of required fields where there are neither defaults nor neighbours: those of the starter."""
 _COPIED = ("retention", "keyed")
 """Fields of topics that each manifest should state, and that are the same for most topics of a team."""
+_OF_ONE_TOPIC = frozenset({"recreate", SUCCEEDS})
+"""Fields that a successor does not take over: the id of the live topic, and its own predecessor."""
 
 
 class Neighbour(Value):
     """A manifest of the project, as it is written.
 
     Attributes:
+        path: Its file.
+        location: Its place.
         has_schema: Whether the file has the line by which editors find its schema.
     """
 
@@ -55,6 +60,7 @@ class Neighbour(Value):
     kind: str
     name: str
     labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
     spec: Mapping[str, Any]
     has_schema: bool
 
@@ -84,6 +90,7 @@ class ManifestRequest(Value):
         team: The team; None for that of the nearest names.
         reads: The topics that a group or an application reads.
         writes: The topics that an application writes to.
+        succeeds: The topic that a topic takes over from, with all that its manifest says.
         out: The file; None for one beside its neighbours.
     """
 
@@ -92,6 +99,7 @@ class ManifestRequest(Value):
     team: str | None = None
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    succeeds: str | None = None
     out: Path | None = None
 
 
@@ -101,18 +109,21 @@ def read_neighbours(paths: Iterable[Path]) -> list[Neighbour]:
     neighbours = []
     for file in find_manifest_files([path for path in paths if path.exists()], ignored):
         raw = read_bytes(file, ignored) or b""
-        for document in read_documents(raw, str(file), ignored.append):
+        # As the texts they are: a label 1.10 stays one.
+        for document in read_documents(raw, str(file), ignored.append, verbatim=None):
             match document.data:
                 case {"kind": str(kind), "metadata": {"name": str(name), **metadata}, **content}:
-                    labels, spec = metadata.get("labels"), content.get("spec")
+                    parts = (metadata.get("labels"), metadata.get("annotations"), content.get("spec"))
+                    labels, annotations, spec = (part if isinstance(part, dict) else {} for part in parts)
                     neighbours.append(
                         Neighbour(
                             file,
                             document.locate(),
                             kind,
                             name,
-                            labels if isinstance(labels, dict) else {},
-                            spec if isinstance(spec, dict) else {},
+                            labels,
+                            annotations,
+                            spec,
                             SCHEMA_MARK.encode() in raw,
                         )
                     )
@@ -132,7 +143,7 @@ def make_manifest(
         schemas: The folder of the schemas for editors; None without one.
 
     Raises:
-        KafkaformError: The resource is declared already, or its file exists.
+        KafkaformError: The resource is declared already, its predecessor is not, or its file exists.
         UsageError: Its team is not known, a value is missing, or the manifest would not be valid.
     """
     kind, name = request.kind, request.name.removeprefix(USER_PREFIX if request.kind == ACCESS.name else "")
@@ -140,20 +151,24 @@ def make_manifest(
     for each in neighbours:
         if (each.kind, each.name) == (kind, name):
             raise KafkaformError(f"{kind}/{name} is declared in {each.location}; nothing was written")
-    team = request.team or _find_team(name, neighbours)
-    of_team = [each for each in neighbours if team is None or each.labels.get(TEAM) == team]
-    alike = [each for each in of_team if each.kind == kind] or of_team
+    predecessor = _find_predecessor(request, neighbours)
+    if predecessor is not None:
+        team, alike = request.team or predecessor.labels.get(TEAM), [predecessor]
+    else:
+        team = request.team or _find_team(name, neighbours)
+        of_team = [each for each in neighbours if team is None or each.labels.get(TEAM) == team]
+        alike = [each for each in of_team if each.kind == kind] or of_team
     labels, differing = _share_labels(alike)
     if team is not None:
-        labels = {TEAM: team, **labels}
-    data = {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "metadata": {"name": name, **({"labels": labels} if labels else {})},
-        "spec": _build_spec(
-            request, name, [each for each in alike if each.kind == kind], next(iter(contexts.values()))
-        ),
-    }
+        labels = {**labels, TEAM: team}
+    metadata: dict[str, Any] = {"name": name, **({"labels": labels} if labels else {})}
+    if predecessor is not None:
+        metadata |= _copy_annotations(predecessor)
+        spec = _copy_spec(predecessor)
+    else:
+        of_kind = [each for each in alike if each.kind == kind]
+        spec = _build_spec(request, name, of_kind, next(iter(contexts.values())))
+    data = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
     folders = [each.path.parent for each in alike] or [
         path for path in settings.manifests if not path.is_file()
     ]
@@ -169,6 +184,40 @@ def make_manifest(
     text = line + LiveManifest(data).to_yaml()
     ref = _check(text, path, settings, contexts)
     return NewManifest(ref, path, text, team, tuple(alike), differing)
+
+
+def _find_predecessor(request: ManifestRequest, neighbours: Sequence[Neighbour]) -> Neighbour | None:
+    """Return the manifest of the topic that the new one succeeds; None if it succeeds none."""
+    name = request.succeeds
+    if name is None:
+        return None
+    if request.kind != TOPIC.name or request.reads or request.writes:
+        raise UsageError("--succeeds is for topics, without --reads and --writes")
+    for each in neighbours:
+        if (each.kind, each.name) == (TOPIC.name, name) and each.spec.get("state") != "absent":
+            return each
+    raise KafkaformError(
+        f"no manifest declares the topic {quoted(name)}; nothing was written",
+        hint=f"import it first: {command('import', options=('--match', name))}",
+    )
+
+
+def _copy_annotations(predecessor: Neighbour) -> dict[str, Any]:
+    """Copy annotations without consents, which are for values or for the id of the predecessor."""
+    copied = {name: text for name, text in predecessor.annotations.items() if name != consent.ANNOTATION}
+    return {"annotations": copied} if copied else {}
+
+
+def _copy_spec(predecessor: Neighbour) -> dict[str, Any]:
+    """Copy a spec to the topic that succeeds this one."""
+
+    def copy(layer: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in layer.items() if name not in _OF_ONE_TOPIC}
+
+    overrides = predecessor.spec.get("overrides")
+    layers = overrides if isinstance(overrides, dict) else {}
+    copied = {scope: copy(layer) for scope, layer in layers.items() if isinstance(layer, dict)}
+    return {**copy(predecessor.spec), SUCCEEDS: predecessor.name, **({"overrides": copied} if copied else {})}
 
 
 def _find_team(name: str, neighbours: Sequence[Neighbour]) -> str | None:

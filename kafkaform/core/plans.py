@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity, Status
-from kafkaform.core.values import Value, compare_fields
+from kafkaform.core.values import Value, compare_fields, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafkaform.core.model import Change, Diagnostic, Location, ResourceRef
     from kafkaform.core.operations import Operation
@@ -167,6 +167,7 @@ class Plan(Value):
         subset: Whether it covers only a part of the managed resources, as requested.
         readers: Declared groups that read topics which change.
         cost: What the changes cost; None if no prices are declared.
+        successions: The existing predecessor of each topic that succeeds another one, by name.
     """
 
     cluster_id: str
@@ -182,6 +183,7 @@ class Plan(Value):
     readers: tuple[AffectedConsumer, ...] = ()
     unvalidated: tuple[ResourceRef, ...] = ()
     cost: CostChange | None = None
+    successions: Mapping[str, str] = field(default_factory=dict)
 
     def select_by_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """Return the changes of one status, in order."""

@@ -1,4 +1,4 @@
-"""Open transactions, which hold back readers of committed records, as plain data."""
+"""Open transactions, which hold back readers of committed records, and producers, as plain data."""
 
 from __future__ import annotations
 
@@ -80,6 +80,46 @@ class TransactionReading(Value):
     """
 
     transactions: tuple[OpenTransaction, ...] = ()
+    unread: str = ""
+
+
+class ProducerState(Value):
+    """The state that the leader of a partition keeps of an idempotent or transactional producer (KIP-664).
+
+    Attributes:
+        partition: The partition.
+        id: The producer id.
+        epoch: Its epoch.
+        written_ms: The time of its last batch in the partition, in milliseconds since 1970; -1 if unknown.
+        sequence: The sequence number of its last record in the partition; -1 if it has written none.
+        transactional_id: Its transactional id; None if no coordinator lists it.
+        coordinator: The broker that coordinates its transactions; None if none does.
+    """
+
+    partition: TopicPartition
+    id: int
+    epoch: int
+    written_ms: int = -1
+    sequence: int = -1
+    transactional_id: str | None = None
+    coordinator: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name for messages: `'tx' (producer 4, epoch 0)`."""
+        known = f"producer {self.id}, epoch {self.epoch}"
+        return known if self.transactional_id is None else f"{quoted(self.transactional_id)} ({known})"
+
+
+class ProducerReading(Value):
+    """The producers that leaders remember, by partition and id.
+
+    Attributes:
+        producers: The producers.
+        unread: The reason why some may be missing; empty if all were read.
+    """
+
+    producers: tuple[ProducerState, ...] = ()
     unread: str = ""
 
 

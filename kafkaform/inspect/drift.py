@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 
 
-READING_NOTES = frozenset({"KF411", "KF412", "KF413", "KF415", "KF420", "KF421", "KF430", "KF432"})
-"""The findings of a plan about its reading of the cluster; the others are about manifests or applying."""
+READING_NOTES = frozenset({"KF218", "KF411", "KF412", "KF413", "KF415", "KF420", "KF421", "KF430", "KF432"})
+"""The findings of a plan about its reading of the cluster, and about groups that wait for the end of a topic;
+the others are about manifests or applying."""
 
 
 class Form(StrEnum):

@@ -11,12 +11,14 @@ from kafkaform import rules
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.health import Health, Part
-from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
+from kafkaform.core.model import Diagnostic, Facts, Observation, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
+from kafkaform.inspect.successions import judge_successions
 from kafkaform.plan.planning import check_identity
+from kafkaform.plan.successions import list_predecessors, map_successions, read_predecessors
 from kafkaform.resources import group_ref, is_group, is_topic, topic_ref
 from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.rules import RuleContext, Stage
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
         ReplicaReader,
         ResourceReader,
     )
-    from kafkaform.core.model import Desired, Observed
+    from kafkaform.core.model import Desired, ResourceRef
+    from kafkaform.resources.succession import Succession
     from kafkaform.rules import Rule
     from spark_validation.arrivals import TopicArrivals
 
@@ -44,6 +47,7 @@ _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 5.0
 
 _TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS, _THROTTLES = "KF306", "KF307", "KF311", "KF312", "KF313"
+_SUCCESSIONS = "KF314"
 _BROKER_RULES = frozenset(
     {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS, _THROTTLES}
 )
@@ -179,7 +183,8 @@ class Examination(Value):
             for code in _RULES_BY_PART[part]:
                 unchecked[code].append(f"{part}: {why}")
         desired = self.desired
-        live: Mapping[ResourceRef, Observed] = {}
+        observation = Observation({})
+        successions: tuple[Succession, ...] = ()
         groups: Mapping[str, Group] = {}
         if health.quorum is not None and health.quorum.leader is None:
             # About half of the requests would then time out, after 30 s each.
@@ -187,10 +192,15 @@ class Examination(Value):
                 unchecked[code].append(_NO_CONTROLLER)
             desired = ()
         elif active - _BROKER_RULES - {_ARRIVALS}:
-            live, unseen = _read_topics(cluster, desired, unchecked)
-            groups, denied = _read_groups(cluster, desired, self.settings, unchecked)
+            observation = _read_topics(cluster, desired, unchecked)
+            reading, groups, denied = _read_groups(cluster, desired, self.settings, unchecked)
+            if _SUCCESSIONS in active:
+                predecessors = read_predecessors(desired, observation, cluster, time.time_ns() // 1_000_000)
+                judged = judge_successions(predecessors, reading, desired, map_successions(desired))
+                successions = tuple(judged)
             # A rule would report a resource that is only hidden from this account as missing.
-            desired = tuple(declared for declared in desired if declared.ref not in unseen | denied)
+            hidden = denied | observation.invisible.keys()
+            desired = tuple(declared for declared in desired if declared.ref not in hidden)
         arrivals: tuple[TopicArrivals, ...] = ()
         if _ARRIVALS in active and _ARRIVALS not in unchecked:
             # Last, as it takes longest.
@@ -198,15 +208,16 @@ class Examination(Value):
         context = RuleContext(
             desired,
             facts,
-            frozenset(live),
+            frozenset(observation.resources),
             self.settings.limits,
             self.environment,
             self.target.brokers if self.target is not None else None,
-            live,
+            observation.resources,
             groups,
             health=health,
             subset=self.subset,
             arrivals=arrivals,
+            successions=successions,
         )
         diagnostics = rules.check(context, severities, (Stage.HEALTH,), more=self.settings.policies)
         findings = sorted(diagnostics, key=lambda finding: (-SEVERITY_ORDER[finding.severity], finding.code))
@@ -340,27 +351,28 @@ def _add_throttles(cluster: ReplicaReader, health: Health) -> Health:
 
 def _read_topics(
     cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
-) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
-    """Read the declared topics; returns those that exist, and those that are not visible."""
+) -> Observation:
+    """Read the declared topics, and those that they succeed."""
     wanted = frozenset(d.ref for d in desired if is_topic(d.ref) and d.state is not None)
+    wanted |= list_predecessors(desired)
     if not wanted:
-        return {}, wanted
+        return Observation({})
     try:
         observation = cluster.observe(wanted)
     except ClusterError as error:
         unchecked[_TOPICS].append(f"topics: {error.message}")
-        return {}, wanted
+        return Observation({}, invisible=dict.fromkeys(wanted, error.message))
     unseen = sorted(observation.invisible.items())
     if unseen:
         ref, why = unseen[0]
         unchecked[_TOPICS].append(f"{counted(len(unseen), 'declared topic')}, such as {ref.name}: {why}")
-    return observation.resources, frozenset(observation.invisible)
+    return observation
 
 
 def _read_groups(
     cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
-) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
-    """Read the groups without ignored ones; returns them, and the declared ones that are not visible."""
+) -> tuple[GroupReading, Mapping[str, Group], frozenset[ResourceRef]]:
+    """Read the groups; returns all, the ones that are not ignored, and the declared ones not visible."""
     declared = {resource.ref for resource in desired if is_group(resource.ref)}
     try:
         reading = cluster.groups()
@@ -372,7 +384,7 @@ def _read_groups(
             )
     except ClusterError as error:
         unchecked[_GROUPS].append(f"groups: {error.message}")
-        return {}, frozenset(declared)
+        return GroupReading({}, unread=error.message), {}, frozenset(declared)
     denied = {ref: reading.denied[ref.name] for ref in sorted(declared) if ref.name in reading.denied}
     for ref, why in [*denied.items()][:1]:
         unchecked[_GROUPS].append(f"{counted(len(denied), 'declared group')}, such as {ref.name}: {why}")
@@ -389,4 +401,4 @@ def _read_groups(
         unchecked[_GROUPS].append(
             f"a part of {counted(len(incomplete), 'group')}, such as {group.name}: {group.unread}"
         )
-    return groups, frozenset(denied)
+    return reading, groups, frozenset(denied)

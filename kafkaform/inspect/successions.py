@@ -3,105 +3,33 @@
 from __future__ import annotations
 
 import time
-from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.values import Value
+from kafkaform.core.acl_fields import parse_path, write_path
+from kafkaform.core.acls import ResourceType
+from kafkaform.core.authorizer import Authorizer, AuthorizerSettings
+from kafkaform.core.errors import ClusterError, NotOffered
+from kafkaform.core.values import replace
 from kafkaform.core.wording import code, command, counted, setting
 from kafkaform.plan.planning import list_resources_to_read
-from kafkaform.plan.successions import add_successions
-from kafkaform.resources import is_group, list_topics_read
-from kafkaform.resources.succession import Predecessor, SuccessionFacts
+from kafkaform.plan.successions import read_predecessors
+from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
+from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
-    from kafkaform.core.model import Desired, Facts
-    from kafkaform.resources.groups import Group
+    from kafkaform.core.authorizer import AccessReading
+    from kafkaform.core.model import Desired
+    from kafkaform.resources.groups import Group, GroupReading
 
 SAMPLE_S = 3.0
 """The seconds between two readings of groups that have records left, from which their rate follows."""
 
 
-class GroupStage(StrEnum):
-    """The stage of a group between the predecessor and the successor."""
-
-    READING = "reading"
-    STOPPED = "stopped"
-    READY = "ready"
-    MOVED = "moved"
-    MOVED_EARLY = "moved early"
-    UNDECLARED = "undeclared"
-
-
-_STUCK = frozenset({GroupStage.STOPPED, GroupStage.MOVED_EARLY, GroupStage.UNDECLARED})
-
-
-class SuccessionVerdict(Enum):
-    """The state of a succession."""
-
-    OVER = "over"
-    UNDER_WAY = "under way"
-    STUCK = "stuck"
-
-
-class GroupProgress(Value):
-    """The progress of one group.
-
-    Attributes:
-        stage: How far it has come.
-        remaining: The records of the predecessor that it has not read.
-        per_second: The records that it read per second; None if it has none left, or reads none.
-        next_step: What happens next, or what to do; empty if nothing is.
-    """
-
-    name: str
-    stage: GroupStage
-    remaining: int = 0
-    per_second: float | None = None
-    next_step: str = ""
-
-    @property
-    def time_left_ms(self) -> int | None:
-        """The milliseconds until it has read the predecessor, at this rate; None if that is not known."""
-        return round(self.remaining / self.per_second) * 1_000 if self.per_second else None
-
-
-class Succession(Value):
-    """A succession, as one reading of the cluster shows it.
-
-    Attributes:
-        successor: The topic that succeeds.
-        predecessor: The log of the topic that it succeeds; None if that is gone.
-        name: The name of the predecessor.
-        groups: The groups that read either of them, without those that only read the successor.
-        unread: Why groups may be missing; empty if all were read.
-    """
-
-    successor: str
-    name: str
-    predecessor: Predecessor | None
-    groups: Sequence[GroupProgress] = ()
-    unread: str = ""
-
-    @property
-    def verdict(self) -> SuccessionVerdict:
-        """STUCK if a group does not go on by itself, OVER if all have moved and nothing is written."""
-        if any(group.stage in _STUCK for group in self.groups):
-            return SuccessionVerdict.STUCK
-        obstacle = self.predecessor is not None and self.predecessor.obstacle
-        moved = all(group.stage is GroupStage.MOVED for group in self.groups)
-        return (
-            SuccessionVerdict.OVER
-            if moved and not obstacle and not self.unread
-            else SuccessionVerdict.UNDER_WAY
-        )
-
-
 def read_successions(
     cluster: ClusterReader,
-    facts: Facts,
     desired: Sequence[Desired],
     names: Mapping[str, str],
     pause: Callable[[float], None] = time.sleep,
@@ -116,38 +44,83 @@ def read_successions(
     Raises:
         ClusterError: The cluster or its groups cannot be read.
     """
-    topics = [declared for declared in desired if declared.ref.name in names and not is_group(declared.ref)]
-    readers = {
-        declared.ref.name: list_topics_read(declared) for declared in desired if is_group(declared.ref)
-    }
+    topics = [declared for declared in desired if is_topic(declared.ref) and declared.ref.name in names]
     observation = cluster.observe(list_resources_to_read(topics))
-    facts = add_successions(facts, topics, observation, cluster, time.time_ns() // 1_000_000)
-    predecessors = facts.get(SuccessionFacts).predecessors
+    predecessors = read_predecessors(topics, observation, cluster, time.time_ns() // 1_000_000)
     reading = cluster.groups()
-    concerned = {
-        name: group
-        for name, group in reading.groups.items()
-        if any(each.name in group.topics for each in predecessors.values())
-    }
     reading_on = [
         name
-        for name, group in concerned.items()
-        if group.members and any(each.count_remaining(group) for each in predecessors.values())
+        for name, group in reading.groups.items()
+        if group.members
+        and any(each.name in group.topics and each.count_remaining(group) for each in predecessors.values())
     ]
-    later: Mapping[str, Group] = {}
+    later = None
     if reading_on:
         pause(SAMPLE_S)
         later = cluster.groups(reading_on).groups
+    return judge_successions(predecessors, reading, desired, names, later)
+
+
+def judge_successions(
+    predecessors: Mapping[str, Predecessor],
+    reading: GroupReading,
+    desired: Sequence[Desired],
+    names: Mapping[str, str],
+    later: Mapping[str, Group] | None = None,
+) -> list[Succession]:
+    """Judge the progress of successions.
+
+    Args:
+        predecessors: The logs of the predecessors that exist, by successor.
+        reading: The groups.
+        desired: The declared resources.
+        names: The predecessor by successor.
+        later: A later reading of groups, from which their rate follows; without it, no rate is known.
+    """
+    topics_read = {each.ref.name: list_topics_read(each) for each in desired if is_group(each.ref)}
     successions = []
     for successor, name in names.items():
         predecessor = predecessors.get(successor)
         groups = [
-            _judge_group(predecessor, group, later.get(group.name), readers.get(group.name))
-            for group in concerned.values()
+            _judge_group(predecessor, group, (later or {}).get(group.name), topics_read.get(group.name))
+            for group in reading.groups.values()
             if predecessor is not None and name in group.topics
         ]
         successions.append(Succession(successor, name, predecessor, groups, reading.unread))
     return successions
+
+
+def add_writers(
+    successions: Sequence[Succession], desired: Sequence[Desired], read_access: Callable[[], AccessReading]
+) -> list[Succession]:
+    """Add to each succession the principals that may write to its predecessor, by live or declared ACLs.
+
+    Args:
+        successions: The successions.
+        desired: The declared resources.
+        read_access: Reads the live ACLs.
+    """
+    try:
+        live = read_access().acls
+    except NotOffered:  # without an authorizer, there is nothing to close
+        return [*successions]
+    except ClusterError as error:
+        return [replace(each, unread_writers=error.message) for each in successions]
+    accesses = {each.ref.name: each for each in desired if each.ref.kind == ACCESS.name}
+    declared = [parse_path(path, name) for name, access in accesses.items() for path in access.state or ()]
+    authorizer = Authorizer({*live, *declared}, AuthorizerSettings())
+    added = []
+    for succession in successions:
+        writers = []
+        for grant in authorizer.list_grants("Write", ResourceType.TOPIC, succession.name):
+            if grant.acl is None:
+                continue
+            access, path = accesses.get(grant.principal), write_path(grant.acl)
+            is_declared = access is not None and access.state is not None and path in access.state
+            location = access.locate(path) if access is not None and is_declared else None
+            writers.append(Writer(grant.principal, grant.acl.describe_right(), location))
+        added.append(replace(succession, writers=writers) if succession.predecessor else succession)
+    return added
 
 
 def _judge_group(

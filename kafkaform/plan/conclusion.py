@@ -13,6 +13,7 @@ from kafkaform.resources import KINDS, list_topics_read, topic_ref
 from kafkaform.resources.base import PlanWide
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, find_covering, split_head
 from kafkaform.resources.name_globs import matches
+from kafkaform.resources.succession import SuccessionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -54,6 +55,7 @@ def conclude(difference: Diff, gated: Iterable[GatedChange], facts: Facts, polic
             )
         ),
         unknown=difference.unknown,
+        successions=facts.get(SuccessionFacts).names,
     )
 
 
@@ -77,6 +79,7 @@ def conclude_saved(saved: Plan, gated: Sequence[GatedChange], facts: Facts) -> P
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
         consents=tuple(sorted(consents)),
         diagnostics=tuple(dict.fromkeys(notes)),
+        successions=facts.get(SuccessionFacts).names,
     )
 
 

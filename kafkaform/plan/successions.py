@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.transactions import list_places
+from kafkaform.core.transactions import ProducerReading, list_places
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import listed
 from kafkaform.resources import is_topic, topic_ref
@@ -20,26 +20,39 @@ from kafkaform.resources.succession import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kafkaform.cluster.protocol import PartitionReader
     from kafkaform.core.model import Desired, Facts, Observation, ResourceRef
     from kafkaform.core.partitions import TopicPartition
+    from kafkaform.core.transactions import ProducerState
+
+
+def map_successions(desired: Iterable[Desired]) -> dict[str, str]:
+    """Return the name of the predecessor of each declared topic that succeeds another one, by its name."""
+    names = {each.ref.name: find_predecessor(each) for each in desired if is_topic(each.ref)}
+    return {successor: name for successor, name in names.items() if name is not None}
 
 
 def list_predecessors(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     """Return the topics that declared ones succeed."""
-    names = (find_predecessor(declared) for declared in desired if is_topic(declared.ref))
-    return frozenset(topic_ref(name) for name in names if name is not None)
+    return frozenset(topic_ref(name) for name in map_successions(desired).values())
 
 
 def add_successions(
     facts: Facts, desired: Iterable[Desired], observation: Observation, cluster: PartitionReader, now_ms: int
 ) -> Facts:
-    """Add to the facts the logs of the topics that declared ones succeed; costs nothing if there is none.
+    """Add to the facts the logs of the topics that declared ones succeed, as `read_predecessors` does."""
+    predecessors = read_predecessors(desired, observation, cluster, now_ms)
+    return facts.add_part(SuccessionFacts(predecessors)) if predecessors else facts
+
+
+def read_predecessors(
+    desired: Iterable[Desired], observation: Observation, cluster: PartitionReader, now_ms: int
+) -> dict[str, Predecessor]:
+    """Read the logs of the topics that declared ones succeed, by successor; without any, nothing is read.
 
     Args:
-        facts: The facts so far.
         desired: The declared resources.
         observation: A reading of the cluster that covers `list_predecessors`.
         now_ms: The time in milliseconds since 1970.
@@ -56,7 +69,7 @@ def add_successions(
         elif ref in observation.invisible:
             why = f"{name} is not visible to this account: {observation.invisible[ref]}"
             predecessors[topic.ref.name] = Predecessor(name, topic.ref.name, obstacle=why, recent=why)
-    return facts.add_part(SuccessionFacts(predecessors)) if predecessors else facts
+    return predecessors
 
 
 def _read_predecessor(
@@ -68,26 +81,27 @@ def _read_predecessor(
         kept = cluster.log_spans(partitions, now_ms - window)
         reading = cluster.open_transactions(partitions)
         spans = cluster.log_spans(partitions, now_ms - quiet)
+        # Compared with the earlier reading, too: records may have a time before they were written.
+        written = [p for p, span in spans.items() if span.at != span.end or kept.get(p, span).end != span.end]
+        producers = cluster.producers(written) if written else ProducerReading()
     except ClusterError as error:
         why = f"could not read the log of {name}: {error.message}"
         return Predecessor(name, topic.ref.name, obstacle=why, recent=why)
+    writing = [each for each in producers.producers if each.written_ms >= now_ms - quiet]
     unread = [number for _, number in partitions if (name, number) not in spans]
-    # Compared with the earlier reading, too: records may have a time before they were written.
-    written = [
-        number
-        for (_, number), span in spans.items()
-        if span.at != span.end or ((name, number) in kept and kept[name, number].end != span.end)
-    ]
     obstacle = ""
     if unread:
         obstacle = f"partitions {listed([*map(str, unread)])} of {name} could not be read"
     elif reading.transactions or reading.unread:
         why = list_places(reading.transactions) or reading.unread
-        obstacle = f"a transaction may still write to {name}: {why}"
+        names = listed([*dict.fromkeys(transaction.name for transaction in reading.transactions)])
+        obstacle = f"{names or 'a transaction'} may still write to {name}: {why}"
     elif written:
+        numbers = [str(number) for _, number in sorted(written)]
         obstacle = (
             f"{name} received records in the last {format_duration(quiet)}, "
-            f"in partitions {listed([*map(str, sorted(written))])}"
+            f"in {'partition' if len(numbers) == 1 else 'partitions'} {listed(numbers)}, "
+            f"from {_name_producers(writing, producers.unread)}"
         )
     recent = any(span.at != span.end for span in kept.values())
     return Predecessor(
@@ -96,4 +110,14 @@ def _read_predecessor(
         spans,
         obstacle,
         obstacle or (f"it has records of the last {format_duration(window)}" if recent else ""),
+        writing,
     )
+
+
+def _name_producers(producers: Sequence[ProducerState], unread: str) -> str:
+    names = [*dict.fromkeys(producer.name for producer in producers)]
+    if names:
+        return listed(names)
+    if unread:
+        return f"producers that could not be read: {unread}"
+    return "producers without a state on the brokers: only idempotent and transactional ones have one"

@@ -120,7 +120,15 @@ def _equality_key(entry: AuditEntry) -> Hashable:
     outcome = entry.outcome
     message = None if outcome is None else mask_name(outcome.message, entry.ref.name)
     parts = tuple(field.path for field in entry.carried_out), tuple(field.path for field in entry.in_doubt)
-    return entry.ref.kind, describe_result(entry), entry.fields, entry.consents, message, parts
+    return (
+        entry.ref.kind,
+        describe_result(entry),
+        entry.fields,
+        entry.consents,
+        message,
+        parts,
+        entry.successions,
+    )
 
 
 def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> None:
@@ -162,6 +170,9 @@ def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> No
         page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
     if entry.outcome is not None and entry.outcome.steps and entry.outcome.result != "applied":
         page.note("done: ", ", ".join(entry.outcome.steps), indent=FIELD_INDENT)
+    for step in entry.successions:
+        words = f"{step.step}, {step.successor} succeeds {step.predecessor}"
+        page.note("succession: ", clipped(words, PROSE), indent=FIELD_INDENT)
     if verbose and entry.outcome is not None and entry.outcome.live:
         numbers = ", ".join(f"{name} {number:,}" for name, number in entry.outcome.live.items())
         page.note("", clipped(numbers, PROSE), indent=FIELD_INDENT)
@@ -273,4 +284,7 @@ def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
             for field in entry.fields
         ],
         "consent": [{"hazard": hazard, "reason": reason} for hazard, reason in entry.consents],
+        "successions": [
+            {"from": step.predecessor, "to": step.successor, "step": step.step} for step in entry.successions
+        ],
     }

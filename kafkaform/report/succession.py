@@ -6,18 +6,19 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkaform.core.units import format_duration
-from kafkaform.core.wording import setting
-from kafkaform.inspect.successions import GroupStage, SuccessionVerdict
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Table, TextSpan
 from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
+from kafkaform.report.skew_values import moment
+from kafkaform.resources.succession import GroupStage, SuccessionVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.inspect.successions import GroupProgress, Succession
+    from kafkaform.core.transactions import ProducerState
     from kafkaform.report.document import Block
     from kafkaform.report.page import Page
+    from kafkaform.resources.succession import GroupProgress, Succession, Writer
 
 _VERDICTS = {
     SuccessionVerdict.OVER: Role.GOOD,
@@ -33,6 +34,15 @@ _COLUMNS = (
     Column("Time left", right=True, rank=1),
     Column("Next", least=20),
 )
+_PRODUCER_COLUMNS = (
+    Column("producer", least=12),
+    Column("Epoch", right=True),
+    Column("Partition", right=True),
+    Column("Last record"),
+    Column("Sequence", right=True, rank=1),
+    Column("Coordinator", right=True, rank=2),
+)
+_WRITER_COLUMNS = (Column("may write", least=12), Column("By"), Column("Declared in", least=20))
 _NOTHING = "-"
 
 
@@ -43,10 +53,10 @@ def render_successions(successions: Sequence[Succession], *, width: int | None =
 
 def successions_to_markdown(successions: Sequence[Succession], *, limit: int = LIMIT) -> str:
     """Return successions as Markdown of at most `limit` characters."""
-    return write_markdown(_build(successions), limit=limit)
+    return write_markdown(_build(successions, "kafkaform succession"), limit=limit)
 
 
-def _build(successions: Sequence[Succession]) -> ReportDocument:
+def _build(successions: Sequence[Succession], title: str = "") -> ReportDocument:
     blocks: list[Block] = []
     for succession in successions:
         verdict = TextSpan(succession.verdict.value, _VERDICTS[succession.verdict])
@@ -56,29 +66,17 @@ def _build(successions: Sequence[Succession]) -> ReportDocument:
             TextSpan(succession.name, Role.NAME),
         )
         blocks.append(Paragraph([*names, ": ", verdict]))
-        blocks += [Paragraph(text) for text in list_notes(succession)]
+        blocks += [Paragraph(text, "note") for text in succession.notes]
+        if succession.predecessor is not None and succession.predecessor.producers:
+            rows = [_row_of_producer(producer) for producer in succession.predecessor.producers]
+            blocks.append(Table(_PRODUCER_COLUMNS, rows))
+        if succession.writers:
+            blocks.append(Table(_WRITER_COLUMNS, [_row_of_writer(writer) for writer in succession.writers]))
         if succession.groups:
             blocks.append(Table(_COLUMNS, [_row(group) for group in succession.groups]))
     if not successions:
         blocks.append(Paragraph("No topic of the manifests succeeds another one."))
-    return ReportDocument("", blocks, indent=0)
-
-
-def list_notes(succession: Succession) -> list[str]:
-    """Return who writes to the predecessor, what could not be read, and when it can be deleted."""
-    predecessor, name = succession.predecessor, succession.name
-    if predecessor is None:
-        return [
-            f"{name} is gone: remove {setting('succeeds', name)} from the manifest of {succession.successor}"
-        ]
-    notes = [predecessor.obstacle] if predecessor.obstacle else []
-    if succession.unread:
-        notes.append(f"some groups may be missing: {succession.unread}")
-    if succession.verdict is SuccessionVerdict.OVER:
-        keep = f"keep {name} for now: {predecessor.recent}"
-        delete = f"{name} can be deleted: write {setting('state', 'absent')} into its manifest"
-        notes.append(keep if predecessor.recent else delete)
-    return notes
+    return ReportDocument(title, blocks, indent=0)
 
 
 def _row(group: GroupProgress) -> tuple[str | TextSpan, ...]:
@@ -93,6 +91,21 @@ def _row(group: GroupProgress) -> tuple[str | TextSpan, ...]:
     )
 
 
+def _row_of_producer(producer: ProducerState) -> tuple[str, ...]:
+    return (
+        producer.transactional_id or str(producer.id),
+        str(producer.epoch),
+        str(producer.partition[1]),
+        moment(producer.written_ms),
+        str(producer.sequence),
+        _NOTHING if producer.coordinator is None else str(producer.coordinator),
+    )
+
+
+def _row_of_writer(writer: Writer) -> tuple[str, ...]:
+    return writer.principal, writer.right, str(writer.location or "no manifest")
+
+
 def successions_to_json(successions: Sequence[Succession]) -> str:
     """Return successions as JSON; unknown figures are null."""
     document = {
@@ -102,7 +115,28 @@ def successions_to_json(successions: Sequence[Succession]) -> str:
                 "successor": succession.successor,
                 "predecessor": succession.name,
                 "verdict": succession.verdict.value,
-                "notes": list_notes(succession),
+                "notes": succession.notes,
+                "producers": [
+                    {
+                        "id": producer.id,
+                        "epoch": producer.epoch,
+                        "partition": producer.partition[1],
+                        "last_timestamp_ms": producer.written_ms,
+                        "last_sequence": producer.sequence,
+                        "transactional_id": producer.transactional_id,
+                        "coordinator": producer.coordinator,
+                    }
+                    for producer in (succession.predecessor.producers if succession.predecessor else ())
+                ],
+                "writers": [
+                    {
+                        "principal": writer.principal,
+                        "right": writer.right,
+                        "file": writer.location.file if writer.location else None,
+                        "line": writer.location.line if writer.location else None,
+                    }
+                    for writer in succession.writers
+                ],
                 "groups": [
                     {
                         "name": group.name,

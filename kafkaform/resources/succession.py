@@ -6,17 +6,19 @@ record of the successor, so that the records of a key stay in order.
 
 from __future__ import annotations
 
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.units import parse_duration
 from kafkaform.core.values import Value, field
-from kafkaform.core.wording import counted
+from kafkaform.core.wording import counted, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from kafkaform.core.model import Desired
+    from kafkaform.core.model import Desired, Location
     from kafkaform.core.partitions import LogSpan, TopicPartition
+    from kafkaform.core.transactions import ProducerState
     from kafkaform.resources.groups import Group
 
 SUCCEEDS = "succeeds"
@@ -34,6 +36,7 @@ class Predecessor(Value):
         spans: The first and last offsets of its partitions; empty if they were not read.
         obstacle: Why further records may come; empty if none came for the quiet period.
         recent: Why it is to be kept; empty if all of its records are older than the recovery window.
+        producers: The idempotent and transactional producers of the records that came.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Predecessor(Value):
     spans: Mapping[TopicPartition, LogSpan] = field(default_factory=dict)
     obstacle: str = ""
     recent: str = ""
+    producers: Sequence[ProducerState] = ()
 
     def count_remaining(self, group: Group) -> int:
         """Return the records that a group has not read yet, of the partitions whose log was read."""
@@ -65,10 +69,134 @@ class SuccessionFacts(Value):
 
     predecessors: Mapping[str, Predecessor] = field(default_factory=dict)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the predecessors, by that of their successor."""
+        return {successor: predecessor.name for successor, predecessor in self.predecessors.items()}
+
     def find_waits(self, group: Group) -> dict[str, str]:
         """Return the successors on which a group cannot start yet, with the reasons."""
         waits = {name: each.explain_wait(group) for name, each in self.predecessors.items()}
         return {name: why for name, why in waits.items() if why}
+
+
+class GroupStage(StrEnum):
+    """The stage of a group between the predecessor and the successor."""
+
+    READING = "reading"
+    STOPPED = "stopped"
+    READY = "ready"
+    MOVED = "moved"
+    MOVED_EARLY = "moved early"
+    UNDECLARED = "undeclared"
+
+
+_STUCK = frozenset({GroupStage.STOPPED, GroupStage.MOVED_EARLY, GroupStage.UNDECLARED})
+
+
+class SuccessionVerdict(Enum):
+    """The state of a succession."""
+
+    OVER = "over"
+    UNDER_WAY = "under way"
+    STUCK = "stuck"
+
+
+class GroupProgress(Value):
+    """The progress of one group.
+
+    Attributes:
+        name: The group.
+        stage: How far it has come.
+        remaining: The records of the predecessor that it has not read.
+        per_second: The records that it read per second; None if it has none left, or reads none.
+        next_step: What happens next, or what to do; empty if nothing is.
+    """
+
+    name: str
+    stage: GroupStage
+    remaining: int = 0
+    per_second: float | None = None
+    next_step: str = ""
+
+    @property
+    def summary(self) -> str:
+        """Its stage, and the records left."""
+        left = f", {counted(self.remaining, 'record')} left" if self.remaining else ""
+        return f"{self.name} is {self.stage}{left}"
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """The milliseconds until it has read the predecessor, at this rate; None if that is not known."""
+        return round(self.remaining / self.per_second) * 1_000 if self.per_second else None
+
+
+class Writer(Value):
+    """A principal that may write to the predecessor.
+
+    Attributes:
+        principal: The principal.
+        right: The right of the ACL that allows it.
+        location: The line of the manifest that declares it; None if none does.
+    """
+
+    principal: str
+    right: str
+    location: Location | None = None
+
+
+class Succession(Value):
+    """A succession, as one reading of the cluster shows it.
+
+    Attributes:
+        successor: The topic that succeeds.
+        predecessor: The log of the topic that it succeeds; None if that is gone.
+        name: The name of the predecessor.
+        groups: The groups that read either of them, without those that only read the successor.
+        unread: Why groups may be missing; empty if all were read.
+        writers: The principals that may write to the predecessor by an ACL; empty unless they were read.
+        unread_writers: Why they could not be read; empty if they were, or there are no ACLs.
+    """
+
+    successor: str
+    name: str
+    predecessor: Predecessor | None
+    groups: Sequence[GroupProgress] = ()
+    unread: str = ""
+    writers: Sequence[Writer] = ()
+    unread_writers: str = ""
+
+    @property
+    def verdict(self) -> SuccessionVerdict:
+        """STUCK if a group does not go on by itself, OVER if all have moved and nothing is written."""
+        if any(group.stage in _STUCK for group in self.groups):
+            return SuccessionVerdict.STUCK
+        obstacle = self.predecessor is not None and self.predecessor.obstacle
+        if self.waiting or obstacle or self.unread:
+            return SuccessionVerdict.UNDER_WAY
+        return SuccessionVerdict.OVER
+
+    @property
+    def waiting(self) -> list[GroupProgress]:
+        """The groups that have not moved."""
+        return [group for group in self.groups if group.stage is not GroupStage.MOVED]
+
+    @property
+    def notes(self) -> list[str]:
+        """The obstacle of the predecessor, what could not be read, and when the topic can be deleted."""
+        predecessor, name = self.predecessor, self.name
+        if predecessor is None:
+            return [f"{name} is gone: remove {setting(SUCCEEDS, name)} from the manifest of {self.successor}"]
+        notes = [predecessor.obstacle] if predecessor.obstacle else []
+        if self.unread:
+            notes.append(f"some groups may be missing: {self.unread}")
+        if self.unread_writers:
+            notes.append(f"the principals that may write to {name} are not listed: {self.unread_writers}")
+        if self.verdict is SuccessionVerdict.OVER:
+            keep = f"keep {name} for now: {predecessor.recent}"
+            delete = f"{name} can be deleted: write {setting('state', 'absent')} into its manifest"
+            notes.append(keep if predecessor.recent else delete)
+        return notes
 
 
 def find_predecessor(topic: Desired) -> str | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.base import ReportProblem
     from kafkaform.resources.groups import Group
+    from kafkaform.resources.succession import Succession
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import TopicResult
 
@@ -161,6 +162,7 @@ class RuleContext:
         saved: Whether the changes are those of a saved plan: there are no manifests then.
         invisible: Resources that this account may not see, whether they exist or not.
         arrivals: The distribution of records written to topics; empty unless it was read.
+        successions: The progress of successions; empty unless it was read.
         defaults: The location of each default of kafkaform.yaml, by kind and path; only for `validate`.
         unread: Whether manifests are missing from `desired` that could not be read.
     """
@@ -180,6 +182,7 @@ class RuleContext:
     saved: bool = False
     invisible: frozenset[ResourceRef] = frozenset()
     arrivals: tuple[TopicArrivals, ...] = ()
+    successions: tuple[Succession, ...] = ()
     defaults: Mapping[tuple[str, str], Location] = field(default_factory=dict)
     unread: bool = False
 

@@ -8,7 +8,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Delete, Recreate, Severity
 from kafkaform.core.wording import command, counted, listed, nearest, setting
 from kafkaform.resources import GROUP, is_group, is_topic, topic_ref
 from kafkaform.resources.groups import get_group
-from kafkaform.resources.succession import SUCCEEDS, SuccessionFacts, find_predecessor
+from kafkaform.resources.succession import SUCCEEDS, SuccessionFacts, SuccessionVerdict, find_predecessor
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import SHARE, DeclaredGroup, group_rule
 from kafkaform.rules.topic_values import DeclaredTopic, human, list_topics, topic_rule
@@ -49,6 +49,7 @@ def settings_left_behind(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic does not declare a config that the topic which it succeeds has set.
 
     Nothing is taken over from the predecessor: the manifest says all. Declare the config, or waive the rule.
+    `kafkaform new topic NAME --succeeds PREDECESSOR` writes a manifest with all that the other one declares.
     """
     name = find_predecessor(topic.desired)
     observed = topic.context.live.get(topic_ref(name)) if name is not None else None
@@ -58,9 +59,11 @@ def settings_left_behind(topic: DeclaredTopic) -> Iterator[Finding]:
     for path, value in sorted(observed.state.items()):
         if path.startswith(CONFIG_PREFIX) and value is not None and path not in declared:
             config = path.removeprefix(CONFIG_PREFIX)
+            edit = topic.rewrite(config, human(config, value) if config.endswith(".ms") else value)
+            copy = command("new", "topic", "NAME", options=("--succeeds", str(name)))
             yield Finding(
                 f"{name} has {config} {human(config, value)}, and {topic.name} does not declare it",
-                f"write {topic.rewrite(config, human(config, value) if config.endswith('.ms') else value)}",
+                f"write {edit}; of a declared topic, {copy} copies all",
             )
 
 
@@ -132,6 +135,25 @@ def premature_change(context: RuleContext) -> Iterator[Finding]:
                     _follow(predecessor.successor),
                     subject=subject,
                 )
+
+
+@rule("KF314", Severity.WARNING, stage=Stage.HEALTH)
+def successions_go_on(context: RuleContext) -> Iterator[Finding]:
+    """A topic succeeds another one, and a group does not go on by itself.
+
+    Each succession is listed, as information while it goes on. `kafkaform succession` shows its groups and
+    producers, and what to do.
+    """
+    for succession in context.successions:
+        verdict = f"{succession.successor} succeeds {succession.name}: {succession.verdict.value}"
+        reasons = [*succession.notes, *(group.summary for group in succession.waiting)]
+        yield Finding(
+            "; ".join([verdict, *reasons]),
+            _follow(succession.successor),
+            None if succession.verdict is SuccessionVerdict.STUCK else Severity.INFO,
+            SUCCEEDS,
+            context.declared.get(topic_ref(succession.successor)),
+        )
 
 
 def _follow(topic: str) -> str:

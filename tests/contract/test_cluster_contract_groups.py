@@ -18,7 +18,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import DataSize, Observed
 from kafkaform.core.operations import AlterConfigs, Operation, Phase
 from kafkaform.core.partitions import LogSpan, TimedOffset
-from kafkaform.core.transactions import TransactionReading
+from kafkaform.core.transactions import ProducerReading, TransactionReading
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import get_group
@@ -78,11 +78,13 @@ class KafkaTraffic:
         }
         self._admin = admin_client(bootstrap_servers)
 
-    def write(self, topic: str, partition: int, records: int, timestamp_ms: int) -> None:
-        producer = Producer(self._client)
+    def write(
+        self, topic: str, partition: int, records: int, timestamp_ms: int, producer: int | None = None
+    ) -> None:
+        client = Producer({**self._client, "enable.idempotence": producer is not None})
         for _ in range(records):
-            producer.produce(topic, b"x", partition=partition, timestamp=timestamp_ms)
-        assert producer.flush(TIMEOUT_S) == 0
+            client.produce(topic, b"x", partition=partition, timestamp=timestamp_ms)
+        assert client.flush(TIMEOUT_S) == 0
 
     @contextmanager
     def transaction(self, topic: str, partition: int, records: int) -> Iterator[None]:
@@ -677,6 +679,24 @@ def test_open_transactions_hide_what_is_not_committed(
     decided = {(name, 0): LogSpan(0, 9)}  # a marker tells that the transaction was committed
     eventually(lambda: cluster.log_spans(here, committed=True), lambda spans: spans == decided)
     assert cluster.transactional(asked) == {(name, 0): True, (name, 1): False}, "its marker is remembered"
+
+
+def test_idempotent_and_transactional_producers_are_remembered(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name = f"{prefix}a"
+    write_logs(cluster, traffic, name, 5, 5)
+    asked = [(name, 1), (name, 0)]
+    assert cluster.producers(asked) == ProducerReading()
+    traffic.write(name, 1, 2, TWO, producer=7)
+    with traffic.transaction(name, 0, 3):
+        reading = cluster.producers(asked)
+    assert reading.unread == ""
+    assert [(p.partition, p.written_ms, p.sequence, p.transactional_id) for p in reading.producers] == [
+        ((name, 0), ONE, 2, name),
+        ((name, 1), TWO, 1, None),
+    ]
+    assert [producer.coordinator is None for producer in reading.producers] == [False, True]
 
 
 def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: str) -> None:

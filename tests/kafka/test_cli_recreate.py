@@ -8,6 +8,10 @@ import sys
 
 import pytest
 
+from kafkaform.cluster.kafka import writer
+from kafkaform.cluster.wire.group_messages import OFFSET_DELETE
+from kafkaform.cluster.wire.messages import DELETE_TOPICS
+from kafkaform.core.values import replace
 from kafkaform.resources import group_ref, topic_ref
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import DeleteOffsets
@@ -110,6 +114,30 @@ def test_apply_killed_before_a_step_is_continued(project: Project, orders: str, 
     assert read_id(project, orders) != uid
     assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
     assert "No changes" in project.run("plan").needs(0).out
+
+
+def test_recreation_is_refused_where_offsets_cannot_be_deleted(
+    project: Project, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = replace(OFFSET_DELETE, key=10_000)  # as services that do not have the request
+    monkeypatch.setattr(writer, "_ONLY_OFFERED", {DeleteOffsets: missing})
+    uid = read_id(project, orders)
+    write_topic(project, partitions=1, recreate=uid)
+    assert "does not support OffsetDelete" in project.run("plan").needs(1).words
+    run_apply(project).needs(1)
+    assert read_id(project, orders) == uid
+
+
+def test_topic_is_recreated_where_topics_are_deleted_by_name_only(
+    project: Project, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "DELETE_TOPICS", replace(DELETE_TOPICS, key=10_000))
+    uid = read_id(project, orders)
+    write_topic(project, partitions=1, recreate=uid)
+    run_apply(project).needs(0)
+    assert project.live()["orders"]["partitions"] == 1
+    assert read_id(project, orders) != uid
+    assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
 
 
 @pytest.mark.nightly("a cluster of its own, whose groups have one coordinator each")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import DataSize, Facts, FieldValue, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
-    from kafkaform.core.transactions import TransactionReading
+    from kafkaform.core.transactions import ProducerReading, TransactionReading
     from kafkaform.resources.groups import GroupReading
     from kafkaform.resources.replicas.layout import Layout
     from kafkaform.resources.replicas.moves import Throttles
@@ -140,6 +140,11 @@ class KafkaCluster:
         from kafkaform.cluster.kafka.transactions import read_transactional
 
         return read_transactional(self._connection, partitions)
+
+    def producers(self, partitions: Collection[TopicPartition]) -> ProducerReading:
+        from kafkaform.cluster.kafka.transactions import read_producers
+
+        return read_producers(self._connection, partitions)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         from kafkaform.cluster.kafka.log_spans import read_partition_counts

@@ -19,7 +19,14 @@ from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.partitions import group_by_topic
-from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction, TransactionReading
+from kafkaform.core.transactions import (
+    DEFAULT_MAX_TIMEOUT_MS,
+    GRACE_MS,
+    OpenTransaction,
+    ProducerReading,
+    ProducerState,
+    TransactionReading,
+)
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
@@ -48,6 +55,7 @@ class _Producer(Value):
     epoch: int
     start: int
     written_ms: int
+    sequence: int
     coordinator_epoch: int
 
     @property
@@ -170,6 +178,29 @@ def read_transactional(
     }
 
 
+def read_producers(connection: Connection, partitions: Collection[TopicPartition]) -> ProducerReading:
+    """Read the producers that leaders remember, as `Cluster.producers` does."""
+    by_partition, failed = _read_producers(connection, partitions)
+    described = [(partition, each) for partition in sorted(by_partition) for each in by_partition[partition]]
+    transactional = {producer.id for _, producer in described if producer.is_transactional}
+    listed, failures = _list_transactions(connection, transactional)
+    coordinators = {number: (name, node) for node, names in listed.items() for name, number in names.items()}
+    return ProducerReading(
+        tuple(
+            ProducerState(
+                partition,
+                producer.id,
+                producer.epoch,
+                producer.written_ms,
+                producer.sequence,
+                *coordinators.get(producer.id, (None, None)),
+            )
+            for partition, producer in described
+        ),
+        _explain_failures(failed) or next(iter(failures), ""),
+    )
+
+
 def _read_open(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[_Producer]], dict[TopicPartition, ClusterError]]:
@@ -204,7 +235,14 @@ def _read_producers(
                     )
                 else:
                     producers[partition] = [
-                        _Producer(p["id"], p["epoch"], p["start"], p["written_ms"], p["coordinator_epoch"])
+                        _Producer(
+                            p["id"],
+                            p["epoch"],
+                            p["start"],
+                            p["written_ms"],
+                            p["sequence"],
+                            p["coordinator_epoch"],
+                        )
                         for p in response["producers"]
                     ]
     return producers, {p: error for p, error in failed.items() if p in partitions}
@@ -214,22 +252,9 @@ def _read_coordinated(
     connection: Connection, producers: Collection[int]
 ) -> tuple[dict[int, _CoordinatedTransaction], str]:
     """Return the coordinators' transactions by producer id, and the first error, if any."""
-    if not producers:
-        return {}, ""
-    request = {"states": (), "producer_ids": sorted(producers)}
-    failures: list[str] = []
-    names: dict[int, list[str]] = {}
-    for node, response in connection.send_to_each(LIST_TRANSACTIONS, request, READ_TIMEOUT_S).items():
-        if isinstance(response, ClusterError):
-            # Brokers before Kafka 3.0 list no transactions: the age of the last record decides.
-            failures += [] if isinstance(response, NotOffered) else [response.message]
-        elif response["error_code"]:
-            failures.append(f"broker {node}: {translate_code(response['error_code'], '').message}")
-        elif response["transactions"]:
-            names[node] = [transaction["transactional_id"] for transaction in response["transactions"]]
+    listed, failures = _list_transactions(connection, producers)
     coordinated: dict[int, _CoordinatedTransaction] = {}
-    # The broker that lists a transaction coordinates it.
-    requests = {node: [{"transactional_ids": transactional_ids}] for node, transactional_ids in names.items()}
+    requests = {node: [{"transactional_ids": [*names]}] for node, names in listed.items()}
     for node, result in connection.send_to_nodes(DESCRIBE_TRANSACTIONS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):
             failures.append(result.message)
@@ -246,6 +271,28 @@ def _read_coordinated(
             elif code not in _HIDDEN:
                 failures.append(f"broker {node}: {translate_code(code, '').message}")
     return coordinated, failures[0] if failures else ""
+
+
+def _list_transactions(
+    connection: Connection, producers: Collection[int]
+) -> tuple[dict[int, dict[str, int]], list[str]]:
+    """Return producers by coordinator, the broker that lists them, and transactional id; and the errors."""
+    if not producers:
+        return {}, []
+    request = {"states": (), "producer_ids": sorted(producers)}
+    failures: list[str] = []
+    listed: dict[int, dict[str, int]] = {}
+    for node, response in connection.send_to_each(LIST_TRANSACTIONS, request, READ_TIMEOUT_S).items():
+        if isinstance(response, ClusterError):
+            # Brokers before Kafka 3.0 list no transactions: the age of the last record decides.
+            failures += [] if isinstance(response, NotOffered) else [response.message]
+        elif response["error_code"]:
+            failures.append(f"broker {node}: {translate_code(response['error_code'], '').message}")
+        elif response["transactions"]:
+            listed[node] = {
+                each["transactional_id"]: each["producer_id"] for each in response["transactions"]
+            }
+    return listed, failures
 
 
 def _read_max_timeout(connection: Connection) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.offset_spec import InitialSpec
     from kafkaform.core.partitions import TopicPartition
-    from kafkaform.core.transactions import OpenTransaction
+    from kafkaform.core.transactions import OpenTransaction, ProducerState
 
 
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
@@ -61,6 +61,7 @@ class Log:
         batches: The first offset of each batch and the time of all its records, in milliseconds since 1970.
         transaction: The transaction that is open; None if none is.
         transactional: Whether there ever was one.
+        producers: The states of its idempotent and transactional producers.
     """
 
     start: int = 0
@@ -68,6 +69,7 @@ class Log:
     batches: tuple[tuple[int, int], ...] = ()
     transaction: OpenTransaction | None = None
     transactional: bool = False
+    producers: tuple[ProducerState, ...] = ()
 
     def append(self, records: int, timestamp_ms: int) -> Log:
         """The log with so many more records, all of one time."""
@@ -80,6 +82,13 @@ class Log:
         if not self.start <= start <= self.end:
             raise ValueError(f"offset {start} is not within the log ({self.start} to {self.end})")
         return replace(self, start=start)
+
+    def update_producer(self, producer: ProducerState, records: int) -> Log:
+        """The log whose leader remembers so many more records of a producer."""
+        before = next((each for each in self.producers if each.id == producer.id), producer)
+        others = [each for each in self.producers if each.id != producer.id]
+        state = replace(producer, sequence=before.sequence + records)
+        return replace(self, producers=(*others, state))
 
     def open_transaction(self, transaction: OpenTransaction) -> Log:
         """The log where what is written from now on belongs to an open transaction."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.lock import Holder, acquire_lock, lock_lost_error
-from kafkaform.core.transactions import OpenTransaction
+from kafkaform.core.transactions import OpenTransaction, ProducerState
 from kafkaform.core.values import replace
 from kafkaform.resources import KINDS
 from tests.support.memory_cluster import controller, coordinator
@@ -140,10 +140,26 @@ class FaultInjection:
         moved = controller.place_replicas(replicas, brokers, brokers.index(topic.replicas[0][0]))
         self._contents.topics[ref.name] = replace(topic, replicas=moved)
 
-    def write(self, topic: str, partition: int = 0, records: int = 1, timestamp_ms: int = 0) -> None:
-        """Write records to a partition, all of one time (milliseconds since 1970)."""
-        log = self._log((topic, partition))
-        self._contents.logs[topic, partition] = log.append(records, timestamp_ms)
+    def write(
+        self,
+        topic: str,
+        partition: int = 0,
+        records: int = 1,
+        timestamp_ms: int = 0,
+        producer: int | None = None,
+    ) -> None:
+        """Write records to a partition, all of one time (milliseconds since 1970).
+
+        Those of an idempotent producer have its id; an open transaction has its own producer.
+        """
+        place = topic, partition
+        log = self._log(place).append(records, timestamp_ms)
+        if producer is not None:
+            log = log.update_producer(ProducerState(place, producer, 0, timestamp_ms), records)
+        elif log.transaction is not None:
+            state = ProducerState(place, 1, 0, timestamp_ms, -1, log.transaction.transactional_id, 1)
+            log = log.update_producer(state, records)
+        self._contents.logs[place] = log
 
     @contextmanager
     def transaction(

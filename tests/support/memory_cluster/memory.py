@@ -28,7 +28,7 @@ from kafkaform.core.model import (
     merge_observations,
 )
 from kafkaform.core.partitions import Broker
-from kafkaform.core.transactions import TransactionReading
+from kafkaform.core.transactions import ProducerReading, TransactionReading
 from kafkaform.core.values import replace
 from kafkaform.resources import KINDS, group_ref, is_topic
 from kafkaform.resources.access import AccessKind
@@ -212,6 +212,10 @@ class MemoryCluster(MovingReplicas):
     def transactional(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, bool]:
         logs = {p: self._contents.log(p) for p in partitions if self._sees(p[0])}
         return {p: log.transactional for p, log in logs.items() if log is not None}
+
+    def producers(self, partitions: Collection[TopicPartition]) -> ProducerReading:
+        logs = [self._contents.log(p) for p in sorted(partitions) if self._sees(p[0])]
+        return ProducerReading(tuple(each for log in logs if log is not None for each in log.producers))
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         counts = {name: len(self._contents.partitions(name)) for name in topics if self._sees(name)}

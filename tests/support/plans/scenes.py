@@ -30,7 +30,7 @@ from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.progress import Clock, Progress
-from kafkaform.core.transactions import TransactionReading
+from kafkaform.core.transactions import ProducerReading, TransactionReading
 from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import conclude_saved
 from kafkaform.plan.difference import SavedPlan, diff_saved
@@ -254,6 +254,9 @@ class Watched:
 
     def transactional(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, bool]:
         return self.cluster.transactional(partitions)
+
+    def producers(self, partitions: Collection[TopicPartition]) -> ProducerReading:
+        return self.cluster.producers(partitions)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         return self.cluster.partition_counts(topics)

@@ -60,7 +60,7 @@ GROUP = ResourceRef("ConsumerGroup", "g")
 
 
 def intent(planned: PlannedChange, *consents: Consent, change_id: str = "run.1") -> list[str]:
-    return list(render_intent(change_id, AT, COMMON, planned, consents))
+    return list(render_intent(change_id, AT, COMMON, planned, consents, {}))
 
 
 def result(
@@ -271,7 +271,7 @@ NOWHERE: Any = {"commit": None, "plan": "p", "tool": "1", "cluster": "c", "envir
 def test_foreign_words_are_bounded_in_a_record() -> None:
     common = describe_apply(Author("a" * 10**6, "h" * 10**6, "github", "u" * 10**6), **NOWHERE)
     consent = Consent(str(REF), "retention-cut", "r" * 10**6)
-    (line,) = render_intent("run.1", AT, common, UPDATE, [consent])
+    (line,) = render_intent("run.1", AT, common, UPDATE, [consent], {})
     assert len(line) < 10_000
     assert len(result(UPDATE, message="m" * 10**6)[0]) < 10_000
 
@@ -346,7 +346,7 @@ def test_damage_in_any_place_leaves_the_line_out() -> None:
 
 def test_text_that_is_not_utf_8_costs_no_line() -> None:
     common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
-    (line,) = render_intent("run.1", AT, common, UPDATE, ())
+    (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
     assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 

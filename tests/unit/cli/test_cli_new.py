@@ -67,7 +67,45 @@ def test_manifest_is_like_those_of_its_team(folder: Path, arguments: str) -> Non
     )
 
 
+def test_successor_has_all_values_of_its_predecessor(folder: Path) -> None:
+    old = folder / "topics" / "checkout" / "old.yaml"
+    old.write_text(
+        """apiVersion: kafkaform/v1
+kind: Topic
+metadata:
+  name: old
+  labels: {team: checkout, version: 1.10, tier: critical}
+  annotations:
+    kafkaform/allow: "delete of abc: gone"
+    kafkaform/waive.KF111: "short by intent"
+spec:
+  partitions: 12
+  keyed: true
+  deletionProtection: true
+  recreate: 3dBzWnVfRkWvGk1yQn2c8A
+  retention: {time: 7d, bytes: "1GiB"}
+  config: {min.cleanable.dirty.ratio: 0.50, cleanup.policy: "delete"}
+  access: {read: ["team:checkout"]}
+  skew: {maxKeyShare: 0.20}
+  overrides:
+    dev: {partitions: 3, recreate: 3dBzWnVfRkWvGk1yQn2c8A}
+"""
+    )
+    new(folder, "topic", "new", "--succeeds", "old").needs(0)
+    before, after = (
+        yaml.load(path.read_text(), Loader=yaml.BaseLoader) for path in (old, old.with_name("new.yaml"))
+    )
+    del before["metadata"]["annotations"]["kafkaform/allow"]
+    for layer in (before["spec"], before["spec"]["overrides"]["dev"]):
+        del layer["recreate"]
+    before["metadata"]["name"] = "new"
+    before["spec"]["succeeds"] = "old"
+    assert after == before
+    run_in_process("validate", cwd=folder).needs(0)
+
+
 REFUSED = {
+    ("topic", "a", "--succeeds", "b"): "kafkaform import --match b",
     ("topic", "orders.v1"): "Topic/orders.v1 is declared in topics/checkout/orders.yaml:4:1",
     ("topic", "carts", "--team", "checkout"): "topics/checkout/carts.yaml exists",
     ("topic", "a", "--team", "x", "--out", "kafkaform.yaml"): "kafkaform.yaml exists",
@@ -81,6 +119,7 @@ WRONG = {
     ("access", "checkout-x"): "--writes TOPIC",
     ("topic", "orders.x", "--reads", "a"): "not for topics",
     ("group", "checkout-x", "--reads", "a", "--writes", "b"): "not for groups",
+    ("group", "a", "--reads", "a", "--succeeds", "orders.v1"): "--succeeds is for topics",
 }
 
 

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
-from kafkaform.core.errors import Unreachable
-from kafkaform.core.model import Intent, Status
+from kafkaform.audit.entries import SuccessionStep
+from kafkaform.core.acl_fields import write_path
+from kafkaform.core.acls import Acl, ResourceType
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
+from kafkaform.core.errors import ClusterError, NotOffered, Unreachable
+from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Severity, Status
 from kafkaform.core.plans import Plan
+from kafkaform.core.transactions import ProducerReading
 from kafkaform.core.units import parse_duration
 from kafkaform.core.values import replace
-from kafkaform.inspect.successions import GroupStage, Succession, SuccessionVerdict, read_successions
-from kafkaform.report.succession import list_notes
+from kafkaform.inspect.drift import DriftVerdict
+from kafkaform.inspect.health_check import Examination
+from kafkaform.inspect.successions import add_writers, read_successions
+from kafkaform.report.history import render_history
+from kafkaform.resources.succession import GroupStage, Succession, SuccessionVerdict
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import entries_of, recorded_apply
+from tests.support.plans.drift import drift_in
 from tests.support.plans.scenes import (
     absent,
     create_topic,
@@ -45,14 +56,12 @@ def plan(cluster: MemoryCluster) -> Plan:
 
 
 def follow(cluster: MemoryCluster) -> Succession:
-    (succession,) = read_successions(
-        cluster, cluster.facts(), [SUCCESSOR, GROUP], {"new": "old"}, pause=lambda _: None
-    )
+    (succession,) = read_successions(cluster, [SUCCESSOR, GROUP], {"new": "old"}, pause=lambda _: None)
     return succession
 
 
-def write_now(cluster: MemoryCluster) -> None:
-    cluster.write("old", 1, 1, time.time_ns() // 1_000_000)
+def write_now(cluster: MemoryCluster, producer: int | None = None) -> None:
+    cluster.write("old", 1, 1, time.time_ns() // 1_000_000, producer)
 
 
 def test_group_starts_on_successor_after_end_of_predecessor(cluster: MemoryCluster) -> None:
@@ -76,7 +85,7 @@ def test_group_waits_for_open_transaction(cluster: MemoryCluster) -> None:
     with cluster.transaction("old", 0):
         cluster.write("old", 0, 1)
         assert plan(cluster).changes == ()
-        assert "transaction" in list_notes(follow(cluster))[0]
+        assert "transaction 'tx' (producer 1, epoch 0)" in follow(cluster).notes[0]
 
 
 def test_group_waits_if_predecessor_is_not_read(
@@ -150,6 +159,20 @@ def test_late_producer_holds_succession(cluster: MemoryCluster) -> None:
     assert (group.stage, group.remaining) == (GroupStage.MOVED_EARLY, 1)
 
 
+def test_producers_of_late_records_are_named(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.write("old", 0, 1, producer=3)  # long ago
+    assert follow(cluster).notes == []
+    write_now(cluster)
+    assert "only idempotent and transactional ones" in follow(cluster).notes[0]
+    write_now(cluster, producer=4)
+    succession = follow(cluster)
+    assert succession.notes[0].endswith("in partition 1, from producer 4, epoch 0")
+    assert succession.predecessor is not None
+    assert [(p.id, p.partition, p.sequence) for p in succession.predecessor.producers] == [(4, ("old", 1), 0)]
+    monkeypatch.setattr(cluster, "producers", lambda _: ProducerReading((), "no broker offers it"))
+    assert follow(cluster).notes[0].endswith("no broker offers it")
+
+
 def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:
     cluster.commit("other", READ_ALL)
     stages = {group.name: group.stage for group in follow(cluster).groups}
@@ -160,7 +183,7 @@ def test_predecessor_that_is_gone_ends_succession(memory: MemoryCluster) -> None
     create_topic(memory, "new", 1)
     succession = follow(memory)
     assert succession.verdict is SuccessionVerdict.OVER
-    assert "is gone" in list_notes(succession)[0]
+    assert "is gone" in succession.notes[0]
 
 
 @pytest.mark.parametrize("change", ["start", "deletion"])
@@ -171,3 +194,75 @@ def test_saved_plan_is_refused_if_records_came_since(cluster: MemoryCluster, cha
     write_now(cluster)
     judged = judge_saved(saved, cluster, intents={SUCCESSOR.ref: SUCCESSOR.intent}).plan
     assert ["KF120" in str(planned.reason) for planned in judged.changes] == [True]
+
+
+def test_succession_under_way_is_noted_and_no_drift(cluster: MemoryCluster) -> None:
+    drift = drift_in(cluster, declare_topic("old", 2), SUCCESSOR, GROUP)
+    assert (drift.verdict, [note.code for note in drift.notes]) == (DriftVerdict.CLEAN, ["KF218"])
+
+
+@pytest.mark.parametrize(("joined", "severity"), [(None, Severity.WARNING), ("old", Severity.INFO)])
+def test_doctor_has_one_line_of_a_succession(
+    cluster: MemoryCluster, joined: str | None, severity: Severity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if joined is not None:
+        cluster.join("g", [joined])
+    monkeypatch.setattr(time, "sleep", pytest.fail)
+    examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP), only=frozenset({"KF314"}))
+    (finding,) = examination.examine(cluster).findings
+    assert (finding.code, finding.severity) == ("KF314", severity)
+    assert "g is" in finding.message
+
+
+def test_doctor_counts_nothing_as_over_that_it_cannot_read(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> Mapping[object, object]:
+        raise Unreachable("no leader answers")
+
+    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
+    examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP))
+    monkeypatch.setattr(cluster, "groups", fail)
+    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+    monkeypatch.setattr(cluster, "observe", fail)
+    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+
+
+def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
+    def allow(principal: str, name: str, operation: str = "Write", *, is_prefix: bool = False) -> Acl:
+        return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)
+
+    location = Location("access.yaml", 7)
+    paths = [write_path(allow("User:a", "old")), write_path(allow("User:a", "new"))]
+    access = Desired(ResourceRef("Access", "User:a"), dict.fromkeys(paths, "granted"), location=location)
+    live = (
+        allow("User:a", "old"),
+        allow("User:b", "o", "All", is_prefix=True),
+        allow("User:c", "old", "Read"),
+    )
+    reading = AccessReading(live, AuthorizerSettings())
+    (succession,) = add_writers([follow(cluster)], [access], lambda: reading)
+    assert [(each.principal, each.location) for each in succession.writers] == [
+        ("User:a", location),
+        ("User:b", None),
+    ]
+    assert succession.writers[1].right == "All on topics that start with o"
+
+    def fail(error: ClusterError) -> AccessReading:
+        raise error
+
+    for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
+        (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
+        assert (succession.writers, len(succession.notes)) == ((), notes)
+
+
+def test_record_has_each_step(cluster: MemoryCluster) -> None:
+    cluster.commit("g", READ_ALL)
+    run, _ = recorded_apply(plan(cluster), cluster)
+    entry = entries_of(cluster, run)["g"]
+    assert entry.successions == (SuccessionStep("old", "new", "first offsets"),)
+    page = render_history([entry], 0, verbose=False)
+    assert "succession: first offsets, new succeeds old" in page.plain
+    run, _ = recorded_apply(plan_for(cluster, absent("old"), SUCCESSOR, GROUP), cluster)
+    (step,) = entries_of(cluster, run)["old"].successions
+    assert step.step == "predecessor deleted"

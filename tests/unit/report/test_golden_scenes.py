@@ -45,6 +45,7 @@ from kafkaform.core.plans import (
     UndeclaredConfig,
 )
 from kafkaform.core.printable import MAX_LINE_LENGTH
+from kafkaform.core.transactions import ProducerState
 from kafkaform.core.values import Value, asdict, replace
 from kafkaform.inspect.comparison import ComparedResource, Side, compare_sides
 from kafkaform.inspect.drift import Adoption, Drift
@@ -57,6 +58,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.rebalancing import Rebalance
 from kafkaform.report.fleet import ClusterReport, FailedCluster
 from kafkaform.resources.groups import Group, Member, Position
+from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, Writer
 from spark_validation.arrivals import TopicArrivals
 from tests.support.golden import format_json
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -444,6 +446,32 @@ def history_scenes() -> dict[str, Scene]:
     }
 
 
+def succession_scenes() -> dict[str, Scene]:
+    at_ms = 1_762_171_200_000
+    producers = (
+        ProducerState(("orders", 0), 1007, 0, at_ms, 41),
+        ProducerState(("orders", 1), 2000, 3, at_ms - 60_000, 7, "billing-tx", 2),
+    )
+    obstacle = "orders received records in the last 5m, in partitions 0 and 1, from producer 1007, epoch 0"
+    groups = (
+        GroupProgress("billing", GroupStage.READING, 4_500, 12.5, "reads the 4,500 records left"),
+        GroupProgress("shop", GroupStage.MOVED),
+        GroupProgress("hidden", GroupStage.STOPPED, 3, None, "start its members on orders"),
+    )
+    writers = (
+        Writer("User:alice", "Write on topic orders", Location("access/alice.yaml", 9, 5)),
+        Writer("User:etl", "All on topics that start with ord"),
+    )
+    log = Predecessor("orders", "orders.v2", obstacle=obstacle, recent=obstacle, producers=producers)
+    kept = Predecessor("clicks", "clicks.v2", recent="it has records of the last 7d")
+    successions = [
+        Succession("orders.v2", "orders", log, groups, "broker 3 did not answer", writers),
+        Succession("clicks.v2", "clicks", kept, unread_writers="not authorized"),
+        Succession("gone.v2", "gone", None),
+    ]
+    return {"succession": Scene("succession", successions), "succession_none": Scene("succession", [])}
+
+
 def edit_scenes() -> dict[str, Scene]:
     before = "spec:\n  partitions: 3\n  retention: 7d\n"
     files = (EditedFile(Path("topics/orders.yaml"), before, before.replace("7d", "1d")),)
@@ -520,7 +548,7 @@ def apply_scenes() -> dict[str, Scene]:
 
 EACH_REPORT = (
     *(plan_scenes, drift_scenes, health_scenes, comparison_scenes, status_scenes, arrivals_scenes),
-    *(balance_scenes, history_scenes, edit_scenes, apply_scenes),
+    *(balance_scenes, history_scenes, edit_scenes, apply_scenes, succession_scenes),
 )
 
 

@@ -58,9 +58,9 @@ GROUPS: dict[str, list[Spec]] = {
 """Specs of groups that trip a rule, of a topic with 12 partitions."""
 
 ELSEWHERE = {
-    "KF119": "needs a topic to succeed: tests/unit/rules/rows/succession.py",
+    "KF119": "needs a topic to succeed: test_advice_for_a_succession_can_be_carried_out",
     "KF120": "advises to wait: tests/kafka/test_cli_succession.py",
-    "KF217": "needs a topic that succeeds another one: tests/kafka/test_cli_succession.py",
+    "KF217": "needs a topic to succeed: test_advice_for_a_succession_can_be_carried_out",
     "KF218": "advises to wait: tests/kafka/test_cli_succession.py",
     "KF207": "900 partitions and members: the advice is a client setting",
     "KF213": "needs members of another protocol: tests/kafka/test_cli_groups.py",
@@ -74,6 +74,7 @@ ELSEWHERE = {
     "KF311": "advises a command of Kafka's: tests/unit/inspect/test_health_check.py",
     "KF312": "advises commands, which tests/kafka/test_cli_arrivals.py and test_cli_skew.py run",
     "KF313": "advises commands of Kafka: tests/unit/inspect/test_health_check.py",
+    "KF314": "names `kafkaform succession`, which tests/kafka/test_cli_succession.py runs",
     "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
     "KF405": "advises stop, apply, reset, start: tests/kafka/test_cli_groups.py",
     "KF406": "advises consent in words of the group's owner: tests/unit/rules/rows/changes.py",
@@ -144,6 +145,20 @@ def test_advice_for_a_live_topic_can_be_carried_out(project: Project, code: str,
         project.topic(f"t{number}", **merge_specs(wrong, choice))
     project.apply("--allow", "destructive").needs(0)
     assert [findings(project, code, name) for name in names] == [[]] * len(names), choices
+
+
+def test_advice_for_a_succession_can_be_carried_out(project: Project) -> None:
+    base: Spec = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
+    old = project.topic("old", **base, retention="30d")
+    project.apply().needs(0)
+    successor: Spec = {**base, "succeeds": old}
+    new = project.topic("new", **successor)
+    spec: Spec = {"topics": [new]}
+    group = project.group("g", **spec)
+    (settings,), (start,) = findings(project, "KF119", new), findings(project, "KF217", group)
+    project.topic("new", **merge_specs(successor, *parse_advice(settings["suggestion"], "Topic")))
+    project.group("g", **merge_specs(spec, *parse_advice(start["suggestion"], "ConsumerGroup")))
+    assert findings(project, "KF119", new) + findings(project, "KF217", group) == []
 
 
 class Scene:

@@ -1,4 +1,4 @@
-"""KF118 to KF120, KF217 and KF218: topics that succeed others, and their groups."""
+"""KF118 to KF120, KF217, KF218 and KF314: topics that succeed others, and their groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkaform.core.plans import PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.groups import Group, Position
-from kafkaform.resources.succession import Predecessor, SuccessionFacts
+from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, SuccessionFacts
 from kafkaform.rules import RuleContext
 from tests.support.plans.rules import Row, build_observed, inventory, is_quiet, living, scene, trips
 from tests.support.plans.scenes import absent, declare_reader, declare_topic, group_ref, topic
@@ -24,9 +24,9 @@ OLD, NEW = declare_topic("orders.v1"), declare_successor("orders.v2", "orders.v1
 READER = Group("g", "classic", "Empty", positions=(Position("orders.v1", 0, 4),))
 
 
-def read(*, committed: int = 4, **reasons: str) -> RuleContext:
+def read(*, committed: int = 4, obstacle: str = "", recent: str = "") -> RuleContext:
     """Build the context of a predecessor with ten records, its deletion, and a group that reads it."""
-    log = Predecessor("orders.v1", "orders.v2", {("orders.v1", 0): LogSpan(0, 10, 10)}, **reasons)
+    log = Predecessor("orders.v1", "orders.v2", {("orders.v1", 0): LogSpan(0, 10, 10)}, obstacle, recent)
     facts = Facts("c").add_part(SuccessionFacts({"orders.v2": log}))
     group = replace(READER, positions=(Position("orders.v1", 0, committed),))
     deletion = Delete(topic("orders.v1"), "id", {}, RiskAssessment(Risk.DESTRUCTIVE, "delete", "gone"))
@@ -39,7 +39,25 @@ def read(*, committed: int = 4, **reasons: str) -> RuleContext:
     )
 
 
+def follow(*groups: GroupProgress, obstacle: str = "") -> RuleContext:
+    """Build the context of a succession with these groups."""
+    predecessor = Predecessor("orders.v1", "orders.v2", obstacle=obstacle)
+    return RuleContext((NEW,), successions=(Succession("orders.v2", "orders.v1", predecessor, groups),))
+
+
 ROWS: list[Row] = [
+    trips(
+        "KF314 stuck",
+        follow(GroupProgress("g", GroupStage.STOPPED, 1200), GroupProgress("h", GroupStage.MOVED)),
+        "orders.v2 warning succeeds",
+    ),
+    trips(
+        "KF314 under way",
+        follow(GroupProgress("g", GroupStage.READY), obstacle="orders.v1 received records"),
+        "orders.v2 info succeeds",
+    ),
+    trips("KF314 over", follow(), "orders.v2 info succeeds"),
+    *is_quiet("KF314", scene(OLD, NEW)),
     trips("KF118 itself", scene(declare_successor("a", "a")), "a error succeeds"),
     trips(
         "KF118 two",

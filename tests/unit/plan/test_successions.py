@@ -10,10 +10,10 @@ import pytest
 from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import Intent, Status
 from kafkaform.core.plans import Plan
-from kafkaform.core.units import parse_duration
 from kafkaform.core.values import replace
 from kafkaform.inspect.successions import GroupStage, Succession, SuccessionVerdict, read_successions
 from kafkaform.report.succession import list_notes
+from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import (
     absent,

@@ -50,7 +50,7 @@ def parse_duration(text: str) -> int:
 
 def add_up(parts: list[tuple[str, int]], text: str, things: str) -> int:
     """Return the sum of numbers times their units; raises ValueError if it has a fraction."""
-    total, scale = 0, 10**_PLACES
+    total, scale = 0, int(10**_PLACES)
     for number, unit in parts:
         whole, _, fraction = number.partition(".")
         # Whole numbers throughout: as floats, large sizes with a fraction would be rounded.

@@ -72,7 +72,8 @@ print(json.dumps({"seconds": time.perf_counter() - began, "keys": len(counts)}))
 WHOLE = """
 import json, os, sys, time
 from spark_validation import session
-from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.job import TopicRequest, run_topics
+from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits
 from spark_validation.windows import Span
 address, topic, ends = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])

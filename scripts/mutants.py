@@ -165,16 +165,16 @@ EQUIVALENT = {
     (
         "core/units",
         (
-            'size = _MILLISECONDS["s"] if milliseconds < hour else '
-            '_MILLISECONDS["m"] if milliseconds < day else hour'
+            'size = MILLISECONDS["s"] if milliseconds < hour else '
+            'MILLISECONDS["m"] if milliseconds < day else hour'
         ),
         "milliseconds < hour -> milliseconds <= hour",
     ): "exactly an hour is formatted alike in seconds and in minutes",
     (
         "core/units",
         (
-            'size = _MILLISECONDS["s"] if milliseconds < hour else '
-            '_MILLISECONDS["m"] if milliseconds < day else hour'
+            'size = MILLISECONDS["s"] if milliseconds < hour else '
+            'MILLISECONDS["m"] if milliseconds < day else hour'
         ),
         "milliseconds < day -> milliseconds <= day",
     ): "exactly a day is formatted alike in minutes and in hours",
@@ -242,8 +242,8 @@ EQUIVALENT = {
     ): "a wait that is over to the millisecond may take one more reading",
     (
         "core/units",
-        "if larger is None or milliseconds < 2 * _MILLISECONDS[larger]:",
-        "milliseconds < 2 * _MILLISECONDS[larger] -> milliseconds <= 2 * _MILLISECONDS[larger]",
+        "if larger is None or milliseconds < 2 * MILLISECONDS[larger]:",
+        "milliseconds < 2 * MILLISECONDS[larger] -> milliseconds <= 2 * MILLISECONDS[larger]",
     ): "exactly two of the larger unit are formatted in that unit before",
 }
 """Mutations without an observable effect (module, line, change), with the reasons."""

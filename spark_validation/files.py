@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spark_validation.job import JobSettings, ProgressCallback
+    from spark_validation.job import ProgressCallback
+    from spark_validation.options import JobSettings
     from spark_validation.results import SkewLimits, TopicResult
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_validation.analysis import ReaderGroup
+    from spark_validation.options import JobSettings
     from spark_validation.results import PartitionChange, SkewLimits, TopicResult
     from spark_validation.windows import SamplePlan, Span
 
@@ -144,35 +145,6 @@ def retention_notes(plan: SamplePlan, now: Sequence[Span]) -> tuple[str, ...]:
 
 
 SpansNow: TypeAlias = "Callable[[Sequence[str]], Mapping[str, Sequence[Span] | SkewError]]"
-RECORDS = 1_000_000
-"""The default number of records of a sample."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobSettings:
-    """Settings of a job: what is read of a topic, and what is reported of it.
-
-    Attributes:
-        records: The number of records wanted; more offsets are read where many have no record.
-        seed: The seed of the windows' places.
-        full: Whether every record is read.
-        precision: The wanted half width of the interval of a share, 0 to 1; more records are read where a
-            sample does not reach it.
-        what_if: The partition counts to predict.
-        show_keys: Whether the keys themselves may be reported.
-    """
-
-    records: int = RECORDS
-    seed: int = 0
-    full: bool = False
-    precision: float | None = None
-    what_if: tuple[int, ...] = ()
-    show_keys: bool = False
-
-
-def build_job(given: Any) -> JobSettings:
-    """Build the settings of a job from the options of a command line."""
-    return JobSettings(given.records, given.seed, given.full, given.precision, given.what_if, given.show_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 r"""The file for spark-submit: from topics of one cluster to a report in a file.
 
-spark-submit spark_validation/submit.py --bootstrap-server host:9092 --topic orders.v1 \
-        --output hdfs:///reports/orders.json
+spark-submit spark_validation/submit.py --bootstrap-server host:9092 orders.v1 \
+        --out hdfs:///reports/orders.json
 
 Spark's settings are spark-submit's.
 """
@@ -33,9 +33,10 @@ from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import find_arrivals
 from spark_validation.configuration import is_local, session_settings, zip_package
 from spark_validation.errors import JobFailed, SkewError, find_changed_topics, java_causes
-from spark_validation.job import RECORDS, TopicRequest, build_job, run_topics
+from spark_validation.job import TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
+from spark_validation.options import OPTIONS, build_job, find_contradictions
 from spark_validation.policy import is_inconclusive, judge, limits_of
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import hide_pandas_warning
@@ -43,7 +44,7 @@ from spark_validation.text_files import read_file
 from spark_validation.time_search import LogEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -58,109 +59,89 @@ WRONG_USAGE = 64
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage()
-        self.exit(WRONG_USAGE, f"error: {message}\n")
+        self.exit(WRONG_USAGE, f"error: {message.removeprefix('argument ')}\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    arguments = _Parser(
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line, in which topics and options may have any order; raises SystemExit."""
+    parser = _Parser(
         prog="spark_validation", description="Measure how evenly written records spread over partitions."
     )
-    add = arguments.add_argument
-    add("--bootstrap-server", metavar="HOST:PORT", help="brokers; also from the command config")
-    add(
-        "--command-config", metavar="FILE", help="client properties by librdkafka's names; secrets stay in it"
-    )
-    add(
-        "--topic",
-        action="append",
-        default=[],
-        dest="topics",
-        help="may be given several times (default: the topics that have a policy)",
-    )
+    add = parser.add_argument
+    add("topics", nargs="*", metavar="TOPIC", help="Default: the topics that have a policy.")
+    add("--bootstrap-server", metavar="HOST:PORT", help="The brokers; also from the command config.")
+    add("--command-config", metavar="FILE", help="Client properties by librdkafka's names, such as secrets.")
     add(
         "--policy",
         action="append",
-        type=_policy,
+        type=_convert(_parse_policy),
         default=[],
         dest="policies",
         metavar="TOPIC:LIMIT=N,...",
-        help="the skew policy of a topic as in its manifest, such as"
-        " orders.v1:maxPartitionRatio=2,maxKeyShare=0.05,by=bytes; may be given several times",
+        help="The skew policy of a topic as in its manifest (repeatable), such as"
+        " orders.v1:maxPartitionRatio=2,maxKeyShare=0.05,by=bytes.",
     )
     add(
         "--policies",
-        type=_policies,
+        type=_convert(_read_policies),
         default={},
         dest="policy_file",
         metavar="FILE",
-        help='policies as JSON, such as {"orders.v1": {"maxPartitionRatio": 2}}',
+        help='Policies as JSON, such as {"orders.v1": {"maxPartitionRatio": 2}}.',
     )
-    add(
-        "--output",
-        required=True,
-        metavar="PATH",
-        help="where to write the report: any path that Hadoop supports",
-    )
-    add(
-        "--metrics",
-        metavar="PATH",
-        help="append the metrics as rows to a table at this path (iceberg: the table's name)",
-    )
-    add("--metrics-format", choices=FORMATS, default=FORMATS[0], help="of that table (default: %(default)s)")
-    add("--cluster-name", help="the cluster's name in the report")
-    size = arguments.add_mutually_exclusive_group()
-    size.add_argument("--records", type=_count, default=RECORDS, help="sample size (default: %(default)s)")
-    size.add_argument("--full", action="store_true", help="read every record")
-    add("--precision", type=_share, help="the half-width of a share's interval to aim for, such as 0.01")
-    add("--since-ms", type=int, help="only records since this time, in milliseconds since 1970")
-    add("--seed", type=int, default=0, help="seed of the random positions (default: %(default)s)")
-    add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to predict")
-    add("--show-keys", action="store_true", help="report the keys themselves, not only their hashes")
-    return arguments
+    add("-o", "--out", required=True, metavar="FILE", help="The report: any path that Hadoop supports.")
+    for flag, metavar, explanation, parse in OPTIONS:
+        if metavar is None:
+            add(flag, action="store_true", help=explanation)
+        else:
+            add(flag, metavar=metavar, type=_convert(parse), help=explanation)
+    add("--history-format", choices=FORMATS, help=f"Of that table.  [default: {FORMATS[0]}]")
+    add("--cluster-name", metavar="NAME", help="The cluster's name in the report.")
+    given = parser.parse_intermixed_args(arguments)
+    for contradiction in find_contradictions(given):
+        parser.error(contradiction)
+    if not (given.topics or given.policies or given.policy_file):
+        parser.error("give a TOPIC, or a topic with a --policy")
+    return given
 
 
-def _count(text: str) -> int:
-    if (value := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
-    return value
+def _convert(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """Return a type of argparse, which shows the reason of this error only."""
+
+    def convert(text: str) -> object:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
 
 
-def _counts(text: str) -> tuple[int, ...]:
-    return tuple(_count(part) for part in text.split(","))
-
-
-def _share(text: str) -> float:
-    if not 0.0 < (value := float(text)) < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} must be between 0 and 1")
-    return value
-
-
-def _policy(text: str) -> tuple[str, SkewLimits]:
+def _parse_policy(text: str) -> tuple[str, SkewLimits]:
     topic, colon, limits = text.partition(":")
     if not topic or not colon:
-        raise argparse.ArgumentTypeError(f"{text} is not TOPIC:LIMIT=N,...")
-    return topic, _limits(topic, dict(part.partition("=")[::2] for part in limits.split(",")))
+        raise ValueError(f"{text} is not TOPIC:LIMIT=N,...")
+    return topic, _parse_limits(topic, dict(part.partition("=")[::2] for part in limits.split(",")))
 
 
-def _policies(file: str) -> dict[str, SkewLimits]:
+def _read_policies(file: str) -> dict[str, SkewLimits]:
     try:
         document = json.loads(read_file(file))
     except OSError as error:
-        raise argparse.ArgumentTypeError(f"cannot read {file}: {error.strerror}") from error
+        raise ValueError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{file} is not JSON: {error}") from error
+        raise ValueError(f"{file} is not JSON: {error}") from error
     if not isinstance(document, dict) or not all(isinstance(policy, dict) for policy in document.values()):
-        raise argparse.ArgumentTypeError(f'{file} is not of the form {{"TOPIC": {{"LIMIT": N}}}}')
-    return {topic: _limits(topic, policy) for topic, policy in document.items()}
+        raise ValueError(f'{file} is not of the form {{"TOPIC": {{"LIMIT": N}}}}')
+    return {topic: _parse_limits(topic, policy) for topic, policy in document.items()}
 
 
-def _limits(topic: str, policy: Mapping[str, object]) -> SkewLimits:
+def _parse_limits(topic: str, policy: Mapping[str, object]) -> SkewLimits:
     """Return the limits of a policy, by the names and within the bounds of a manifest."""
     try:
         return limits_of(policy)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"the policy of {topic}: {error}") from error
+        raise ValueError(f"the policy of {topic}: {error}") from error
 
 
 _NO_CONTEXT = "org.apache.hadoop.fs.UnsupportedFileSystemException"
@@ -239,9 +220,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         SystemExit: The arguments are wrong.
     """
-    given = build_parser().parse_args(arguments)
-    if not (given.topics or given.policies or given.policy_file):
-        build_parser().error("give --topic, or a topic with a --policy")
+    given = parse_arguments(arguments)
     try:
         with hide_pandas_warning(), _session() as spark:
             return write_report(spark, given)
@@ -280,18 +259,18 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     """
     policies = {**given.policy_file, **dict(given.policies)}
     topics = sorted({*(given.topics or policies)})
-    table = MetricsTable(given.metrics, given.metrics_format) if given.metrics else None
+    table = MetricsTable(given.history, given.history_format or FORMATS[0]) if given.history else None
     # Before records are read: a table of other columns must not cost a whole measurement.
     if table is not None:
         table.check(spark)
     kafka = client_properties(given)
-    settings = build_job(given)
+    job = build_job(given)
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
     ids = admin.topic_ids(topics)
     kept, unread = admin.spans(topics)
-    requests = list(_make_requests(admin, kept, policies, given.since_ms))
-    read = run_topics(spark, requests, kafka, settings, spans_now=partial(_read_spans, admin, ids))
+    requests = list(_make_requests(admin, kept, policies, given.since))
+    read = run_topics(spark, requests, kafka, job, spans_now=partial(_read_spans, admin, ids))
     results, failed = _judge({**unread, **read}, policies)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     report = SkewReport(__version__, cluster_id, given.cluster_name, created, results)
@@ -387,12 +366,12 @@ def _judge(
 
 def _write_json(spark: SparkSession, given: argparse.Namespace, report: SkewReport) -> None:
     try:
-        write(spark, given.output, to_json(report))
+        write(spark, given.out, to_json(report))
     except Exception as error:
         if not (causes := java_causes(error)):
             raise
         raise JobFailed(
-            f"the report cannot be written to {given.output}: {causes[0].line}",
+            f"the report cannot be written to {given.out}: {causes[0].line}",
             hint="give a path that the driver's Hadoop configuration supports and this account may write to",
         ) from error
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -63,11 +64,13 @@ if TYPE_CHECKING:
     from kafkaform.audit.record import Author
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
+    from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, Observation, ResourceRef
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
+    from kafkaform.plan.plan_set import PlanSet
     from kafkaform.resources.replicas.moves import MoveOptions
 
 
@@ -164,17 +167,38 @@ def apply(
     showed.
     """
     if scope.clusters:
+        from kafkaform.cli.fleet import plan_path
         from kafkaform.cli.stages import apply_in_stages
 
         require_files(paths, "--clusters reads the manifests once for each cluster")
         single = replace(scope, clusters=())
+        saved = _saved_plan_path(paths, prune=scope.prune)
+        file = saved or trust.reviewed
+        plan_set: PlanSet | None = None
 
-        def apply_to_one(chosen: ClusterSelector, own: Sequence[Path]) -> ApplyReport:
-            # Text is printed while it goes on; the other formats are one document.
-            silent = output.output_format != "text"
-            return _apply(tuple(own), chosen, single, trust, safeguards, throttle, output, silent=silent)
+        def check(clusters: Mapping[str, ClusterSettings]) -> None:
+            nonlocal plan_set
+            plan_set = None if file is None else trust.check_set(file, clusters)
 
-        return apply_in_stages(scope.clusters, where, paths, apply_to_one, output.output_format)
+        def apply_to_one(chosen: ClusterSelector) -> ApplyReport:
+            name = chosen.cluster_name or ""
+            own = paths if saved is None else (plan_path(saved, name),)
+            reviewed = trust.reviewed and plan_path(trust.reviewed, name)
+            return _apply(
+                own,
+                chosen,
+                single,
+                replace(trust, reviewed=reviewed),
+                safeguards,
+                throttle,
+                output,
+                # Text is printed while it goes on; the other formats are one document.
+                silent=output.output_format != "text",
+                # Checked again: the file may have been exchanged since.
+                check=None if plan_set is None else partial(plan_set.require_plan, name),
+            )
+
+        return apply_in_stages(scope.clusters, where, check, apply_to_one, output.output_format)
     report = _apply(paths, where, scope, trust, safeguards, throttle, output)
     return 0 if report.complete else 1
 
@@ -189,14 +213,27 @@ def _apply(
     output: ApplyOutput,
     *,
     silent: bool = False,
+    check: Callable[[bytes, str], None] | None = None,
 ) -> ApplyReport:
-    """Apply a plan or manifests to one cluster; if `silent`, the caller prints the result."""
+    """Apply a plan or manifests to one cluster.
+
+    Args:
+        paths: The plan, or the manifests.
+        where: The options that choose the cluster.
+        scope: The resources to apply.
+        trust: The requirements for a plan that was saved.
+        safeguards: The lock and the record.
+        throttle: The limit of a throttle, as it is written.
+        output: The confirmation, and the format of the result.
+        silent: Whether the caller prints the result.
+        check: Called with the content and the name of the file of a saved plan; may raise PlanFileError.
+    """
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
     saved = _saved_plan_path(paths, prune=scope.prune)
     # Parsed before the file is read, so that a wrong --allow is an error of usage.
     grants = tuple(map(Grant.parse, scope.allow))
     path = saved or trust.reviewed
-    file = read_plan_file(path) if path is not None else None
+    file = read_plan_file(path, check) if path is not None else None
     request = ApplyRequest(Scope(paths, scope.targets, grants, scope.prune), trust, saved, file)
     session = _start_session(request, where, throttle)
     commit = file[1].commit if saved and file else header(session, paths).commit

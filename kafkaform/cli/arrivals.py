@@ -21,7 +21,7 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import ReportOutput, format_option, show, verbose_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.skew_options import JSON, URL, find_history, history_option, since_option
+from kafkaform.cli.skew_options import JSON, URL, find_history, shared_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.printable import printable
 from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
@@ -31,6 +31,7 @@ from kafkaform.inspect.skew_input import choose, choose_by_pattern, is_glob
 from kafkaform.plan.planning import check_identity
 from spark_validation.arrivals import Spread
 from spark_validation.metrics import ARRIVALS_RATIO, FORMATS, arrival_rows
+from spark_validation.options import HISTORY, SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
 @clusters_option()
-@since_option
-@history_option
+@shared_option(SINCE)
+@shared_option(HISTORY)
 @click.option(
     "--history-format",
     type=click.Choice([JSON, FORMATS[0]]),
@@ -54,7 +55,7 @@ def arrivals(
     topics: tuple[str, ...],
     where: ClusterSelector,
     clusters: tuple[str, ...],
-    since_ms: int | None,
+    since: int | None,
     history: str | None,
     history_format: str | None,
     output: ReportOutput,
@@ -65,7 +66,7 @@ def arrivals(
     it has been removed since. Exits 1 if a topic could not be read.
     """
     place = _find_place(history, history_format)
-    run = partial(_count, topics=topics, since_ms=since_ms, place=place)
+    run = partial(_count, topics=topics, since_ms=since, place=place)
     if clusters:
         fleet = Fleet(clusters, "arrivals", output.output_format, output.verbose, output.out)
         return run_on_clusters(where, run, fleet)

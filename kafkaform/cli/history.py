@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from fnmatch import filter as select_matching
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,13 +12,15 @@ import click
 from kafkaform.audit.record import format_timestamp
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cli import completion
-from kafkaform.cli.options import ClusterSelector, SectionedCommand, age_or_time, where_options
+from kafkaform.cli.options import ClusterSelector, SectionedCommand, parsed_by, where_options
 from kafkaform.cli.output import format_option, show, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, suggest_reference
+from spark_validation.durations import EPOCH, MS
+from spark_validation.options import parse_since
 
 if TYPE_CHECKING:
     from kafkaform.audit.entries import AuditEntry, AuditRecord
@@ -48,7 +49,7 @@ record_option = click.option(
 )
 @click.option(
     "--since",
-    callback=age_or_time,
+    callback=parsed_by(parse_since),
     metavar="DURATION|TIME",
     help="Only changes since then: 7d, or 2026-11-01T00:00:00Z.",
 )
@@ -73,7 +74,7 @@ def history(
         raise UsageError(
             f"{quoted(resource)} names no kind of resource", hint=suggest_reference(resource, None)
         )
-    oldest = "" if since is None else format_timestamp(datetime.now(UTC) - timedelta(milliseconds=since))
+    oldest = "" if since is None else format_timestamp(EPOCH + since * MS)
     log = read_chosen_record(where, file, tells=output_format == "text")
     matching = [
         entry

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +17,6 @@ from kafkaform.cli.groups import SuggestingGroup
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
-from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_age
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import did_you_mean, pluralize, quoted
@@ -122,40 +120,20 @@ def _get_flag(option: click.Option) -> str:
     return max(option.opts, key=len)
 
 
-def parse_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
-    """Parse a duration such as 7d into milliseconds; the callback of an option. Raises UsageError."""
-    if given is None:
-        return None
-    try:
-        return parse_age(given)
-    except ValueError as error:
-        raise UsageError(f"{option.opts[0]}: {error}") from error
+def parsed_by(parse: Callable[[str], object]) -> Callable[..., object]:
+    """Return a callback that parses the value of an option, with a ValueError of `parse` as wrong usage."""
+
+    def callback(_context: click.Context, option: click.Parameter, given: str | None) -> object:
+        try:
+            return None if given is None else parse(given)
+        except ValueError as error:
+            raise UsageError(f"{max(option.opts, key=len)}: {error}") from error
+
+    return callback
 
 
-def age_or_time(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
-    """Parse a duration such as 7d, or a time, into an age in milliseconds; the callback of an option.
-
-    Raises:
-        UsageError: The text is neither.
-    """
-    if given is None:
-        return None
-    now = time.time_ns() // 1_000_000
-    try:
-        return parse_age(given)
-    except ValueError as error:
-        reason = error
-    try:
-        at = time_of(parse_initial(given), now)
-    except ValueError as error:
-        # A text that begins like a date gets the error of a time.
-        # `2026-13-01` is meant as a time, `3 weeks` as a duration.
-        message = error if given[:1].isdecimal() and "-" in given else reason
-        raise UsageError(f"{option.opts[0]}: {message}") from error
-    if at is None:
-        raise UsageError(f"{option.opts[0]}: {reason}")
-    # A time in the future is an age of 0: nothing is that new.
-    return max(0, now - at)
+parse_milliseconds = parsed_by(parse_age)
+"""The callback of an option with a duration."""
 
 
 _Decorator: TypeAlias = "Callable[[Callable[..., int]], Callable[..., int]]"

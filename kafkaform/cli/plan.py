@@ -136,7 +136,7 @@ class PlanOutput(Value):
         help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
         "due before.",
     ),
-    clusters_option("--out plan.json then saves plan.CLUSTER.json."),
+    clusters_option("--out plan.json then saves plan.CLUSTER.json, and their set in plan.json."),
     click.option(
         "--skew",
         "skew_report",
@@ -206,12 +206,20 @@ def plan(
     if scope_options.clusters:
         from kafkaform.cli.fleet import ClusterOutcome, Fleet, plan_path, run_on_clusters
 
+        digests: dict[str, str] = {}
+
         def run(session: Session) -> ClusterOutcome:
             made, about = make(session)
-            file = files.out and plan_path(files.out, session.require_cluster().name)
-            return ClusterOutcome(
-                made, judge(made), {"header": about}, partial(saving.save, made, about, file)
-            )
+            name = session.require_cluster().name
+            file = files.out and plan_path(files.out, name)
+
+            def save() -> None:
+                if (digest := saving.save(made, about, file)) is not None:
+                    digests[name] = digest
+                    # The set is saved again with each plan, as it has the signature's purpose from a plan.
+                    saving.save_set(digests, about.signed_for)
+
+            return ClusterOutcome(made, judge(made), {"header": about}, save)
 
         fleet = Fleet(
             scope_options.clusters,

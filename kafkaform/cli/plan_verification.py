@@ -17,13 +17,14 @@ from kafkaform.core.values import Value
 from kafkaform.plan.plan_signature import Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cli.session import Session
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
+    from kafkaform.plan.plan_set import PlanSet
     from kafkaform.vcs.repository import Repository
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -65,8 +66,7 @@ class TrustPolicy(Value):
         age = target.max_plan_age if self.max_age is None else self.max_age
         terms = TrustRequirements(
             read_public_keys(key) if key is not None else None,
-            # A plan signed for apply is trusted more than one for review, so it may also be compared.
-            frozenset({Purpose.APPLY} if is_applied else Purpose),
+            self._purposes,
             # For a plan that is applied as it is, the commit must be merged in this repository: the ref in
             # the plan is only a claim.
             _find_repository() if key is not None and is_applied else None,
@@ -76,6 +76,32 @@ class TrustPolicy(Value):
         check_trust(made, terms, now=datetime.now(UTC), file=str(file))
         if key is not None and is_applied and terms.repository is None:
             tell("the commit of the plan was not compared, because this folder is not in a Git repository")
+
+    def check_set(self, file: Path, clusters: Mapping[str, ClusterSettings]) -> PlanSet:
+        """Read the plans of several clusters as a set, which has exactly these files, signed if need be.
+
+        Raises:
+            PlanFileError: A cluster has no plan, a plan is missing or another one, or the signature is not
+                that which a cluster requires.
+        """
+        from kafkaform.cli.fleet import plan_path
+        from kafkaform.cli.show import read_plan_content, read_plan_set
+        from kafkaform.plan.plan_signature import read_public_keys
+
+        plan_set = read_plan_set(file)
+        for cluster in clusters.values():
+            if (key := self.verify_key or cluster.verify_key) is not None:
+                plan_set.require_signed(read_public_keys(key), self._purposes)
+        plan_set.require_clusters(clusters)
+        for name in clusters:
+            path = plan_path(file, name)
+            plan_set.require_plan(name, read_plan_content(path), str(path))
+        return plan_set
+
+    @property
+    def _purposes(self) -> frozenset[Purpose]:
+        # A plan signed for apply is trusted more than one for review, so it may also be compared.
+        return frozenset({Purpose.APPLY} if self.reviewed is None else Purpose)
 
     def check_options(self, saved: Path | None, target: ClusterSettings) -> None:
         """Refuse contradicting options, and an apply without the signed plan that the cluster requires."""

@@ -21,11 +21,14 @@ from kafkaform.plan.plan_signature import Purpose, SignedFor
 from kafkaform.plan.summary import count_held_back
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.cli.options import ClusterSelector
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
+    from kafkaform.plan.plan_set import PlanSet
 
 
 PLAN_SUFFIX = ".json"
@@ -60,22 +63,41 @@ def show(file: Path, verify_key: Path | None, output_format: str, verbose: bool)
     return 0
 
 
-def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
-    """Read a saved plan; raises PlanFileError with one line."""
+def read_plan_file(file: Path, check: Callable[[bytes, str], None] | None = None) -> tuple[Plan, PlanHeader]:
+    """Read a saved plan; `check` gets the content and the name of the file. Raises PlanFileError."""
     from kafkaform.plan.plan_file import plan_from_json
 
+    content = read_plan_content(file)
+    if check is not None:
+        check(content, str(file))
+    return plan_from_json(_decode(content, file), str(file))
+
+
+def read_plan_set(file: Path) -> PlanSet:
+    """Read the plans of several clusters as a set; raises PlanFileError."""
+    from kafkaform.plan.plan_set import plan_set_from_json
+
+    return plan_set_from_json(_decode(read_plan_content(file), file), str(file))
+
+
+def read_plan_content(file: Path) -> bytes:
+    """Read the file of a plan; raises PlanFileError."""
     try:
-        text = read_file(file).decode("utf-8")
+        return read_file(file)
     except OSError as error:
         raise PlanFileError(
             f"{file}: {error.strerror}", hint="make one with `kafkaform plan --out FILE`"
         ) from error
+
+
+def _decode(content: bytes, file: Path) -> str:
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PlanFileError(
             f"{printable(str(file))}: not a valid plan: not UTF-8",
             hint="make one with `kafkaform plan --out FILE`",
         ) from error
-    return plan_from_json(text, str(file))
 
 
 out_option = click.option(
@@ -130,18 +152,33 @@ class Saving(Value):
 
         return cls(out, read_private_key(key_file, os.environ), purpose)
 
-    def save(self, plan: Plan, about: PlanHeader, file: Path | None = None) -> None:
-        """Write the plan to `file`, or else to `out`; does nothing if both are None."""
+    def save(self, plan: Plan, about: PlanHeader, file: Path | None = None) -> str | None:
+        """Write the plan to `file`, or else to `out`; return the digest of the file, None without one."""
         file = file or self.out
         if file is None:
-            return
-        from kafkaform.plan.plan_file import plan_to_json, sign
+            return None
+        from kafkaform.plan.plan_file import plan_to_json
+        from kafkaform.plan.plan_set import compute_file_digest
 
-        # Signed after the conversion: the signature covers the document as it is written into the file.
-        text = plan_to_json(plan, about)
-        if self.key is not None:
-            text = sign(text, self.key, about.signed_for or SignedFor(self.purpose))
+        text = self._sign(plan_to_json(plan, about), about.signed_for)
         write_file(file, text)
+        return compute_file_digest(text.encode())
+
+    def save_set(self, digests: Mapping[str, str], signed_for: SignedFor | None) -> None:
+        """Write the set of the saved plans to `out`, from the digest of each cluster's file."""
+        if self.out is None or not digests:
+            return
+        from kafkaform.plan.plan_set import format_plan_set
+
+        write_file(self.out, self._sign(format_plan_set(digests), signed_for))
+
+    def _sign(self, text: str, signed_for: SignedFor | None) -> str:
+        if self.key is None:
+            return text
+        from kafkaform.plan.plan_file import sign
+
+        # After the conversion: the signature covers the document as it is written into the file.
+        return sign(text, self.key, signed_for or SignedFor(self.purpose))
 
     def tell(self, plan: Plan, where: ClusterSelector, *consent: str) -> None:
         """Print on stderr the command that applies the plan, with the options for the same cluster.

@@ -99,11 +99,8 @@ def _analyse_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """Analyse records from the cluster."""
-    from spark_validation.job import build_job
-
     # Spark connects on its own, with the resolved properties.
     kafka = session.client()
-    job = build_job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
@@ -115,7 +112,7 @@ def _analyse_cluster(
             topics,
             desired,
             kafka,
-            job,
+            options.job,
             options.since_ms,
             options.watch_ms,
             options.read_all,
@@ -156,9 +153,8 @@ def _analyse_files(
     """Analyse records from files."""
     from spark_validation.errors import SkewError
     from spark_validation.files import FileTopic, open_files, run_file
-    from spark_validation.job import build_job
 
-    job, location = build_job(options), _resolve_source(source, options)
+    location = _resolve_source(source, options)
 
     def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
         files = open_files(spark, location, topics, called=source)
@@ -170,7 +166,7 @@ def _analyse_files(
                         spark,
                         files,
                         name,
-                        job,
+                        options.job,
                         FileTopic(
                             find_limits(desired, name),
                             options.partitions,

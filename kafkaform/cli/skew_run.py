@@ -206,5 +206,5 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
             report,
             history=past,
             verbose=options.verbose,
-            what_if=options.what_if,
+            what_if=options.job.what_if,
         )

@@ -9,10 +9,9 @@ import click
 
 from kafkaform.cli.doctor import examine_cluster
 from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.fleet import check_selector, plan_path
+from kafkaform.cli.fleet import check_selector
 from kafkaform.cli.output import show, tell
 from kafkaform.cli.session import Session
-from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.config.settings import ApplyStage, find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.units import format_duration
@@ -22,19 +21,18 @@ from kafkaform.report.fleet import StageOutcome, StageResult
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkaform.cli.options import ClusterSelector
-    from kafkaform.config.settings import Settings
+    from kafkaform.config.settings import ClusterSettings, Settings
     from kafkaform.core.apply_result import ApplyReport
 
 
 def apply_in_stages(
     selectors: Sequence[str],
     where: ClusterSelector,
-    paths: Sequence[Path],
-    apply: Callable[[ClusterSelector, Sequence[Path]], ApplyReport],
+    check: Callable[[Mapping[str, ClusterSettings]], None],
+    apply: Callable[[ClusterSelector], ApplyReport],
     output_format: str = "text",
 ) -> int:
     """Apply to the selected clusters, and stop after the first stage that is not complete.
@@ -45,8 +43,8 @@ def apply_in_stages(
     Args:
         selectors: The clusters, by globs of names or by labels.
         where: The options of the command line; they may not choose a cluster.
-        paths: Manifests, or the plan that `plan --clusters --out` saved for each cluster.
-        apply: Applies to one cluster, given the options that choose it and the paths.
+        check: Called with the clusters before anything is applied; may raise.
+        apply: Applies to one cluster, given the options that choose it.
         output_format: The format of the report on all clusters.
 
     Raises:
@@ -55,6 +53,7 @@ def apply_in_stages(
     check_selector(where)
     settings = find_settings(where.config_file)
     stages = [*_divide(settings, selectors)]
+    check(settings.select_clusters(selectors))
     results = {
         name: StageResult(number, name) for number, (_, names) in enumerate(stages, 1) for name in names
     }
@@ -62,9 +61,8 @@ def apply_in_stages(
         for name in names:
             tell(f"stage {number} of {len(stages)}: cluster {name}")
             chosen = replace(where, cluster_name=name)
-            own = [plan_path(path, name) if path.suffix == PLAN_SUFFIX else path for path in paths]
             is_first = all(result.outcome is StageOutcome.NOT_STARTED for result in results.values())
-            results[name] = _run(partial(apply, chosen, own), results[name], is_first=is_first)
+            results[name] = _run(partial(apply, chosen), results[name], is_first=is_first)
         failed = any(results[name].outcome is not StageOutcome.APPLIED for name in names)
         # Health is waited for between stages: after the last one, nothing depends on it.
         if not failed and stage.wait_ms is not None and number < len(stages):

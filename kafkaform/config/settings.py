@@ -35,7 +35,7 @@ from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Location, Undeclared
-from kafkaform.core.units import parse_age, parse_duration, parse_size
+from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import find_kind, misspelt_hazard
@@ -43,6 +43,7 @@ from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
 from kafkaform.rules.policies import check_severities, read_policies
+from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

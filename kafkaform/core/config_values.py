@@ -12,9 +12,10 @@ from functools import lru_cache
 from math import ceil, floor, isinf
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.units import format_duration, format_size, parse_duration, parse_size, readable_size
+from kafkaform.core.units import format_duration, format_size, parse_size, readable_size
 from kafkaform.core.values import Value
 from kafkaform.core.wording import did_you_mean, quoted
+from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from kafkaform.core.units import format_duration, parse_duration
+from kafkaform.core.units import format_duration
 from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
+from spark_validation.durations import EPOCH, MS, parse_duration, parse_time
 
 _AGO = re.compile(r"(.+?)(?:\s+|-)ago")
 _SHIFT = re.compile(r"shift-by[ =:]([-+]?[0-9]{1,19})")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OFFSET = re.compile(r"[0-9]{1,19}")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
-_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 _MAX_LONG = 2**63 - 1
 _TIMES = "a time such as 2026-11-01T00:00:00Z, or e.g. 6h ago"
 
@@ -48,7 +44,7 @@ class AbsoluteTime(Value):
     ms: int
 
     def __str__(self) -> str:
-        text = (_EPOCH + self.ms * _MS).isoformat(timespec="milliseconds" if self.ms % 1000 else "seconds")
+        text = (EPOCH + self.ms * MS).isoformat(timespec="milliseconds" if self.ms % 1000 else "seconds")
         return text.replace("+00:00", "Z")
 
 
@@ -100,8 +96,6 @@ def parse_initial(text: str) -> InitialSpec:
 def parse_offset(text: str) -> OffsetSpec:
     """Parse an offset; `str()` of the result is its canonical form.
 
-    A time needs a zone: without one it would mean another moment on another machine.
-
     Raises:
         ValueError: The text is not a valid offset.
     """
@@ -126,20 +120,8 @@ def _parse(text: str) -> OffsetSpec | None:
         return ShiftBy(_require_long(int(match[1]), text))
     if match := _AGO.fullmatch(text):
         return RelativeTime(_require_long(parse_duration(match[1]), text))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    # A day alone also lacks the time of day, so its message has the whole text to write.
-    if moment.tzinfo is None and _DAY.fullmatch(text):
-        raise ValueError(f"{quoted(text)} has no time of day and no time zone; write {text}T00:00:00Z (UTC)")
-    if moment.tzinfo is None:
-        raise ValueError(f"{quoted(text)} has no time zone; end it with Z (UTC) or e.g. +02:00")
-    ms = (moment - _EPOCH) // _MS
-    # Kafka reads the times -1 and -2 as the end and the start of the log.
-    if not 0 <= ms <= _LAST:
-        raise ValueError(f"{quoted(text)} is not between the years 1970 and 9999 (UTC)")
-    return AbsoluteTime(ms)
+    at_ms = parse_time(text)
+    return None if at_ms is None else AbsoluteTime(at_ms)
 
 
 def _require_long(number: int, text: str) -> int:

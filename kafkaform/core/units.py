@@ -10,13 +10,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.core.wording import nearest, quoted
+from spark_validation.durations import BLANKS, MILLISECONDS, NUMBER, WHOLE, add_up, parse_duration
 
 if TYPE_CHECKING:
     from kafkaform.core.model import DataSize
 
-_BLANKS = " \t\r\n"
-_MILLISECONDS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-_DURATION_UNITS = tuple(_MILLISECONDS)
 _BYTES = {
     "TiB": 2**40,
     "TB": 10**12,
@@ -36,34 +34,8 @@ _LARGE = 10_000
 """From this number of one unit on, a size is hard to read."""
 _FORMAT_SIZE = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB")
 
-# No number in Kafka has more digits; without a limit, int() of a long one takes quadratic time.
-_PLACES = 19
-_NUMBER = rf"(?:\d{{1,{_PLACES}}}(?:\.\d{{1,{_PLACES}}})?)"
 _MAX_AGE_MS = 100_000 * 86_400_000  # within the range of datetime
-_WHOLE = re.compile(rf"\d{{1,{_PLACES}}}", re.ASCII)
-_DURATION = re.compile(rf"(?:{_NUMBER} ?[a-z]+ ?)+", re.ASCII)
-_PART = re.compile(rf"({_NUMBER}) ?([a-z]+)", re.ASCII)
-_SIZE = re.compile(rf"({_NUMBER}) ?([A-Za-z]+)", re.ASCII)
-
-
-def parse_duration(text: str) -> int:
-    """Parse a duration into milliseconds: a bare number of them, or parts from weeks down to `ms`.
-
-    Raises:
-        ValueError: It is not a duration, is negative, or is not a whole number of milliseconds.
-    """
-    text = text.strip(_BLANKS)
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    parts = _PART.findall(text) if _DURATION.fullmatch(text) else []
-    units = [unit for _, unit in parts]
-    # Each unit once, the largest first: `1m30m` or `5m2h` is probably a typing error.
-    if not parts or units != sorted({*units} & {*_MILLISECONDS}, key=_DURATION_UNITS.index):
-        raise ValueError(
-            f"{quoted(text)} is not a duration; write a number of milliseconds or e.g. 7d, 36h, 90m, 1h30m"
-        )
-    total = sum(_scale(number, _MILLISECONDS[unit]) for number, unit in parts)
-    return _require_whole(total, text, "milliseconds")
+_SIZE = re.compile(rf"({NUMBER}) ?([A-Za-z]+)", re.ASCII)
 
 
 def parse_age(text: str) -> int:
@@ -84,8 +56,8 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: It is not a size, is negative or ambiguous, or is not a whole number of bytes.
     """
-    text = text.strip(_BLANKS)
-    if _WHOLE.fullmatch(text):
+    text = text.strip(BLANKS)
+    if WHOLE.fullmatch(text):
         return int(text)
     match = _SIZE.fullmatch(text)
     if match is None:
@@ -96,7 +68,7 @@ def parse_size(text: str) -> int:
         unit = "kB"
     if unit not in _BYTES:
         raise ValueError(f"{quoted(text)} {_wrong_size_unit(unit)}")
-    return _require_whole(_scale(number, _BYTES[unit]), text, "bytes")
+    return add_up([(number, _BYTES[unit])], text, "bytes")
 
 
 def format_duration(milliseconds: int) -> str:
@@ -107,16 +79,16 @@ def format_duration(milliseconds: int) -> str:
     # From the largest unit down, so that the first one that divides the duration is the shortest text:
     # `36h`, not `2160m`.
     for unit, larger in zip(_FORMAT_DURATION, (None, *_FORMAT_DURATION), strict=False):
-        if milliseconds > 0 and milliseconds % _MILLISECONDS[unit] == 0:
-            if larger is None or milliseconds < 2 * _MILLISECONDS[larger]:
-                return f"{milliseconds // _MILLISECONDS[unit]}{unit}"
+        if milliseconds > 0 and milliseconds % MILLISECONDS[unit] == 0:
+            if larger is None or milliseconds < 2 * MILLISECONDS[larger]:
+                return f"{milliseconds // MILLISECONDS[unit]}{unit}"
             break
     parts = []
     for unit in ("d", "h", "m"):
-        count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
+        count, milliseconds = divmod(milliseconds, MILLISECONDS[unit])
         parts += [f"{count}{unit}"] if count else []
     if milliseconds > 0:
-        seconds, milliseconds = divmod(milliseconds, _MILLISECONDS["s"])
+        seconds, milliseconds = divmod(milliseconds, MILLISECONDS["s"])
         parts.append(f"{seconds}.{milliseconds:03}".rstrip("0").rstrip(".") + "s")
     return " ".join(parts) or "0"
 
@@ -147,7 +119,7 @@ def rounded_duration(milliseconds: int) -> str:
     """Format a duration without the parts below a thousandth of it: `36h`, `about 20m 34s`."""
     rounded, remainder = 0, milliseconds
     for unit in _FORMAT_DURATION:
-        size = _MILLISECONDS[unit]
+        size = MILLISECONDS[unit]
         number, remainder = divmod(remainder, size)
         if number * size * 1000 >= milliseconds:
             rounded += number * size
@@ -156,14 +128,14 @@ def rounded_duration(milliseconds: int) -> str:
 
 def coarse_duration(milliseconds: int) -> str:
     """Format a duration for tables, rounded to the second, minute or hour: `41m`, `3h 20m`."""
-    hour, day = _MILLISECONDS["h"], _MILLISECONDS["d"]
-    size = _MILLISECONDS["s"] if milliseconds < hour else _MILLISECONDS["m"] if milliseconds < day else hour
+    hour, day = MILLISECONDS["h"], MILLISECONDS["d"]
+    size = MILLISECONDS["s"] if milliseconds < hour else MILLISECONDS["m"] if milliseconds < day else hour
     return format_duration(max(1, round(milliseconds / size)) * size)
 
 
 def rounded_down(milliseconds: int) -> int:
     """Round a duration down to the largest unit of which it has at least two: 42h 30m to 42h."""
-    size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := _MILLISECONDS[unit])), 1)
+    size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * (size := MILLISECONDS[unit])), 1)
     return milliseconds - milliseconds % size
 
 
@@ -172,22 +144,6 @@ def word_size(size: DataSize) -> str:
     if not size.unread:
         return rounded_size(size.bytes)
     return f"at least {rounded_size(size.bytes) if size.bytes else '0 B'}; {size.gap}"
-
-
-def _scale(number: str, size: int) -> int:
-    """Return `number` times `size`, as a whole number of units of 10**-_PLACES."""
-    whole, _, fraction = number.partition(".")
-    # Whole numbers throughout: as floats, large sizes with a fraction would be rounded.
-    scale: int = 10 ** (_PLACES - len(fraction))
-    return int(whole + fraction) * size * scale
-
-
-def _require_whole(scaled: int, text: str, things: str) -> int:
-    scale: int = 10**_PLACES
-    result, remainder = divmod(scaled, scale)
-    if remainder:
-        raise ValueError(f"{quoted(text)} is not a whole number of {things}")
-    return result
 
 
 def _wrong_size_unit(unit: str) -> str:

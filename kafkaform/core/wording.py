@@ -9,6 +9,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_validation.durations import quoted as quoted
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import timedelta
@@ -27,7 +29,6 @@ _UNQUOTED = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
 
 _LIKENESS = 0.7
-_SHOWN = 60
 
 
 def counted(number: int, noun: str) -> str:
@@ -168,9 +169,3 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return a clause for the end of an error message, such as `; did you mean 'delete'?`, or nothing."""
     match = nearest(name, candidates)
     return f"; did you mean {match!r}?" if match is not None else ""
-
-
-def quoted(text: str) -> str:
-    """Quote a user's text for a one-line message: escaped, and cut at 60 characters."""
-    # repr escapes control characters, with which a name could rewrite what a terminal shows.
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from kafkaform.core.partitions import TopicPartition
     from kafkaform.inspect.skew_input import TopicLogs, TopicSelection
     from spark_validation.errors import SkewError
-    from spark_validation.job import JobSettings, TopicRequest
+    from spark_validation.job import TopicRequest
     from spark_validation.kafka_client import OffsetReader
+    from spark_validation.options import JobSettings
     from spark_validation.results import SkewReport, TopicResult
     from spark_validation.windows import Span
 

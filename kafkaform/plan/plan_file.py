@@ -152,7 +152,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
             made = f"the plan was made by kafkaform {clipped(version, 40)}; read it with that version"
             raise PlanFileError(error.message, hint=made) from error
         raise
-    signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
+    signature, signed_for = read_signature(document)
     # The digest is of the document, and detects accidents only: anybody who edits a plan can compute it
     # again. A signature proves the origin.
     if document["digest"] != digest_of(document) or document["summary"] != summarise(plan).to_json():
@@ -166,13 +166,22 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
         cluster_name=document["cluster"]["name"],
         environment=document["environment"],
         created_at=document["created_at"],
-        signature=Signature(signature["key"], signature["value"], encode_signed_content(document))
-        if signature
-        else None,
-        signed_for=SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
+        signature=signature,
+        signed_for=signed_for,
         configuration=(document["configuration"] or NO_CONFIG_FILE) if "configuration" in document else None,
         servers=document["cluster"].get("bootstrap_servers"),
         digest=document["digest"],
+    )
+
+
+def read_signature(document: _Json) -> tuple[Signature | None, SignedFor | None]:
+    """Return the signature of a document, not verified, and its purpose."""
+    signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
+    return (
+        Signature(signature["key"], signature["value"], encode_signed_content(document))
+        if signature
+        else None,
+        SignedFor(Purpose(signed_for["purpose"]), signed_for["ref"]) if signed_for else None,
     )
 
 

@@ -62,6 +62,11 @@ class _Violation(Exception):  # noqa: N818 - internal: translated into a PlanFil
 def parse_plan(text: str, file: str, *, newest: int) -> Object:
     """Parse strict JSON, and check that it is a plan of a supported format; raises PlanFileError."""
     document = parse_document(text, file, PlanFileError, noun=_NOUN, again=_AGAIN)
+    if "plans" in document:
+        raise PlanFileError(
+            f"{printable(file)}: it is the set of the plans of several clusters",
+            hint="apply it with --clusters, or use the plan of one cluster",
+        )
     # Before the schema, which would report a field of the newer format instead.
     if (version := document["format_version"]) > newest:
         raise PlanFileError(

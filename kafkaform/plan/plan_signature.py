@@ -126,6 +126,21 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
         ) from None
 
 
+def require_purpose(signed_for: SignedFor | None, purposes: frozenset[Purpose], where: str) -> None:
+    """Raise a PlanFileError unless a signature is for one of the purposes."""
+    if signed_for is None:
+        raise PlanFileError(
+            f"{where}: the plan is signed, but not for a stated purpose",
+            hint="sign it again: `kafkaform plan --out FILE --sign-key KEY --sign-for apply` (or review)",
+        )
+    if signed_for.purpose not in purposes:
+        raise PlanFileError(
+            f"{where}: the plan is signed for {signed_for.purpose}, not for apply",
+            hint="apply what was merged: `kafkaform apply --reviewed FILE`; or, where its commit is merged, "
+            "make a plan with `--sign-for apply`",
+        )
+
+
 KEY_VARIABLE = "KAFKAFORM_SIGN_KEY"
 """The environment variable that may contain the signing key itself, as PEM."""
 PASSPHRASE_VARIABLE = "KAFKAFORM_SIGN_KEY_PASSPHRASE"  # noqa: S105 - a name, no passphrase

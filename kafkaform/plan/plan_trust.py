@@ -10,7 +10,7 @@ from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import DIRTY, listed
 from kafkaform.plan.plan_header import is_compatible, require_fresh
-from kafkaform.plan.plan_signature import Purpose, require_signed
+from kafkaform.plan.plan_signature import Purpose, require_purpose, require_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,7 +85,7 @@ def check_trust(header: PlanHeader, requirements: TrustRequirements, *, now: dat
         require_signed(header.signature, requirements.keys, file)
     where = printable(file)
     if requirements.keys is not None:
-        _require_purpose(header, requirements.purposes, where)
+        require_purpose(header.signed_for, requirements.purposes, where)
     _require_version(header, where)
     if requirements.max_age is not None:
         require_fresh(
@@ -101,20 +101,6 @@ def check_trust(header: PlanHeader, requirements: TrustRequirements, *, now: dat
         _require_commit(header, requirements.checkout, where)
     elif requirements.keys is not None and requirements.repository is not None:
         _require_merged(header, requirements.repository, where)
-
-
-def _require_purpose(header: PlanHeader, purposes: frozenset[Purpose], where: str) -> None:
-    if header.signed_for is None:
-        raise PlanFileError(
-            f"{where}: the plan is signed, but not for a stated purpose",
-            hint="sign it again: `kafkaform plan --out FILE --sign-key KEY --sign-for apply` (or review)",
-        )
-    if header.signed_for.purpose not in purposes:
-        raise PlanFileError(
-            f"{where}: the plan is signed for {header.signed_for.purpose}, not for apply",
-            hint="apply what was merged: `kafkaform apply --reviewed FILE`; or, where its commit is merged, "
-            "make a plan with `--sign-for apply`",
-        )
 
 
 def _require_merged(header: PlanHeader, repository: History, where: str) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, cast
 
-from kafkaform.core.units import parse_duration
 from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, setting
+from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,10 +15,10 @@ from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Observed, ResourceRef, Severity
-from kafkaform.core.units import parse_duration
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources.replicas.disk_space import DISK_RESERVE
+from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
     from kafkaform.core.health import Health

@@ -200,8 +200,8 @@ def read_constraint(
         values.get("min"),
         values.get("max"),
         values.get("multipleOf"),
-        values.get("oneOf", ()),
-        values.get("noneOf", ()),
+        values.get("in", ()),
+        values.get("notIn", ()),
     )
     least, greatest = constraint.least, constraint.greatest
     if least is not None and greatest is not None and _number(key, least) > _number(key, greatest):
@@ -209,13 +209,13 @@ def read_constraint(
         report("max", f"max is {text(greatest)}, below min, which is {text(least)}: no value fits")
     impossible = [choice for choice in constraint.one_of if constraint.broken(choice)]
     if constraint.one_of and len(impossible) == len(constraint.one_of):
-        report("oneOf", "none of these values fits the other bounds")
+        report("in", "none of these values fits the other bounds")
     return constraint
 
 
 def _parse_bound(key: ConfigKey, value: str) -> str:
     if key.type not in _NUMBERS:
-        raise ValueError(f"{key.name} is not a number: write oneOf")
+        raise ValueError(f"{key.name} is not a number; use `in: [VALUE]`")
     return canonical(key, value)
 
 
@@ -236,8 +236,8 @@ _READERS: Mapping[str, Callable[[ConfigKey, Any], object]] = {
     "min": _parse_bound,
     "max": _parse_bound,
     "multipleOf": _parse_multiple,
-    "oneOf": _parse_choices,
-    "noneOf": _parse_choices,
+    "in": _parse_choices,
+    "notIn": _parse_choices,
 }
 
 

@@ -250,7 +250,9 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     printed = iter((done.stdout + done.stderr).splitlines())
     for line in block.output.splitlines():
         pattern = ".*".join(map(re.escape, line.strip().split("…")))
-        assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), f"not printed: {line}\n{done.stdout}"
+        assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), (
+            f"not printed: {line}\n{done.stdout}"
+        )
 
 
 def test_quickstart_has_the_commands_that_init_prints() -> None:

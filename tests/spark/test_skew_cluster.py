@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from spark_validation.job import JobSettings
 from spark_validation.kafka_client import OffsetReader
+from spark_validation.options import JobSettings
 from spark_validation.results import from_document
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, eventually
@@ -41,7 +41,7 @@ THROUGH_MASTER = """
 import json, sys
 from spark_validation import kafka_source
 from spark_validation.configuration import SessionSettings
-from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.options import JobSettings, TopicRequest, run_topics
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import start
 from spark_validation.windows import Span
@@ -94,7 +94,7 @@ def test_standalone_cluster_counts_the_same(
         )
         assert through_master.returncode == 0, through_master.stderr[-3000:]
         submitted = _submit_as_documented(
-            cluster.url, tmp_path, "--topic", topic, "--records", "1200", "--seed", "7", "--what-if", "24"
+            cluster.url, tmp_path, topic, "--records", "1200", "--seed", "7", "--what-if", "24"
         )
         assert submitted.returncode == 0, submitted.stdout[-3000:] + submitted.stderr[-3000:]
         logs = {path: path.read_text(errors="replace") for path in cluster_folder.rglob("std*")}

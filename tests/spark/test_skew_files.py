@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from spark_validation.errors import ReadingFailed
 from spark_validation.files import FileTopic, open_files, run_file
 from spark_validation.hashing import PARTITIONERS, Keys
-from spark_validation.job import JobSettings
+from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
 
 PARTITIONS = 4

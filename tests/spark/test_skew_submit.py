@@ -19,11 +19,12 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew_analysis import read_spans
 from kafkaform.inspect.skew_input import read_logs
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings, SpansNow, TopicRequest, run_topics
+from spark_validation.job import SpansNow, TopicRequest, run_topics
 from spark_validation.kafka_client import OffsetReader
+from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, SkewVerdict, TopicResult, from_document
 from spark_validation.submit import _read_spans as _read_submitted
-from spark_validation.submit import build_parser
+from spark_validation.submit import parse_arguments
 from spark_validation.windows import Span
 from tests.support.clusters.fixtures import remove_topics
 from tests.support.clusters.topics import delete_records
@@ -129,16 +130,16 @@ def test_entry_reports_what_is_wrong_in_one_line(
 
     fill_topic(kafka.bootstrap_servers, f"{prefix}a", RECORDS, BEGIN)
     server = ["--bootstrap-server", kafka.bootstrap_servers]
-    good, out = ["--topic", f"{prefix}a"], ["--output", str(tmp_path / "report.json")]
+    good, out = [f"{prefix}a"], ["--out", str(tmp_path / "report.json")]
     cases: list[tuple[list[str], type[SkewError], str]] = [
-        ([*server, "--topic", f"{prefix}none", *out], ReadingFailed, f"{prefix}none does not exist"),
+        ([*server, f"{prefix}none", *out], ReadingFailed, f"{prefix}none does not exist"),
         ([*good, *out], JobFailed, "no broker address"),
         ([*good, *out, "--command-config", str(tmp_path / "none")], JobFailed, "cannot read"),
-        ([*server, *good, "--output", "nosuch://host/x"], JobFailed, "cannot be written to nosuch://host/x"),
+        ([*server, *good, "--out", "nosuch://host/x"], JobFailed, "cannot be written to nosuch://host/x"),
     ]
     for words, kind, message in cases:
         with pytest.raises(kind, match=message) as raised:
-            write_report(spark, build_parser().parse_args(words))
+            write_report(spark, parse_arguments(words))
         assert "\n" not in raised.value.message
         assert raised.value.hint
     assert list(tmp_path.iterdir()) == []
@@ -160,7 +161,7 @@ def test_job_is_about_what_was_written_too(
     assert producer.flush(60) == 0
     delete_records(servers, {(topic, 0): RECORDS // 2})
     target = tmp_path / "report.json"
-    words = ["--bootstrap-server", servers, "--topic", topic, "--full", "--output", str(target)]
+    words = ["--bootstrap-server", servers, topic, "--records", "all", "--out", str(target)]
     assert submit.run(words) == 0
     (found,) = from_document(json.loads(target.read_text())).topics
     assert found.spread == "uneven"
@@ -185,8 +186,8 @@ def test_policies_decide_the_exit_code(
     topic = f"{prefix}a"
     fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     target = tmp_path / "report.json"
-    base = ["--bootstrap-server", kafka.bootstrap_servers, "--output", str(target)]
-    metrics = ["--metrics", str(tmp_path / "metrics")]
+    base = ["--bootstrap-server", kafka.bootstrap_servers, "--out", str(target)]
+    metrics = ["--history", str(tmp_path / "metrics")]
     assert submit.run([*base, *metrics, "--policy", f"{topic}:maxPartitionRatio=1.5"]) == 0
     (found,) = from_document(json.loads(target.read_text())).topics
     assert found.policy == SkewVerdict("pass")
@@ -195,7 +196,7 @@ def test_policies_decide_the_exit_code(
     assert found.policy is not None
     assert found.policy.status == "fail"
     assert capsys.readouterr().err.startswith(f"fail: {topic} has 300 ")
-    broken = ["--policy", f"{topic}:minDistinctKeys=1000", "--topic", topic, "--topic", f"{prefix}none"]
+    broken = ["--policy", f"{topic}:minDistinctKeys=1000", topic, f"{prefix}none"]
     assert submit.run([*base, *metrics, *broken]) == 1
     assert [item.name for item in from_document(json.loads(target.read_text())).topics] == [topic]
     assert f"not read: topic {prefix}none does not exist" in capsys.readouterr().err

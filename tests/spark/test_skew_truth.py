@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.errors import SkewError
 from spark_validation.figures import ratio
-from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.job import TopicRequest, run_topics
+from spark_validation.options import JobSettings
 from spark_validation.results import Estimate, RepartitionFacts, SkewLimits, TopicResult
 from tests.support.skew.producers import (
     PARTITIONS,

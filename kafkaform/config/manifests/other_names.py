@@ -35,6 +35,8 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "name": ("resourceName",),
     "client": ("consumerConfig", "clientConfig", "properties"),
     "topics": ("subscriptions",),
+    "in": ("oneOf", "enum", "values", "allowed"),
+    "notIn": ("noneOf", "denied"),
 }
 """Other names of a field, for objects that have the field."""
 

@@ -31,12 +31,12 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import DEFAULT_PROTOCOL
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, Observed, State, Undeclared
 from kafkaform.core.offset_spec import parse_initial
-from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources.base import BAD, Written, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
 from kafkaform.resources.consumer_group.fields import topic_path
 from kafkaform.resources.groups import get_group, protocol_of_configs
+from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
     from kafkaform.resources.base import Layer, ReportProblem

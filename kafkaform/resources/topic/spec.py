@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.acls import parse_principal
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
-from kafkaform.core.units import format_duration, parse_duration
+from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
 from kafkaform.resources.base import BAD, Shorthand, Written, canonical_value
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.placement import checked_placement, normal_placement
 from kafkaform.resources.succession import DURATIONS, SUCCEEDS
+from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,8 @@ from confluent_kafka.admin import NewPartitions, NewTopic, ResourceType
 from pyspark.sql import SparkSession
 
 from kafkaform.cluster.protocol import Cluster
-from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.job import TopicRequest, run_topics
+from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.windows import Span
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, remove_topics

@@ -38,7 +38,7 @@ def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     assert sorted(list_changes(change["run"])) == sorted(names)
     assert len(list_changes(f"{project.prefix}*", "--limit", "1")) == 1
     assert list_changes(names[0], "--since", "1h") == [names[0]]
-    assert list_changes(names[0], "--since", "0") == []
+    assert list_changes(names[0], "--since", "0s") == []
     limited = project.run("history", f"{project.prefix}*", "--limit", "1").needs(0).out
     assert "--limit" in limited
 

@@ -13,6 +13,8 @@ from kafkaform.cli.skew_options import GivenOptions, ResultHistory, SkewOptions,
 from kafkaform.cluster.transport import connection
 from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
+from spark_validation.options import JobSettings, build_job
+from spark_validation.submit import parse_arguments
 from tests.support.cli.project import ROOT, Call, Project, environment, run_in_process
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
@@ -35,16 +37,16 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "no partition": (("a", "--what-if", "0"), "--what-if: 0 is not between 1 and 100000"),
     "negative": (("a", "--what-if=-3"), "--what-if: '-3' is not a partition count"),
     "long": (("a", "--what-if", "9" * 5000), "is not a partition count"),
-    "no unit": (("a", "--since", "24"), "--since '24' has no unit"),
+    "no unit": (("a", "--since", "24"), "--since: '24' has no unit"),
     "no time": (("a", "--since", "yesterday"), "--since: 'yesterday' is not a time"),
     "no zone": (("a", "--since", "2026-11-01T00:00:00"), "has no time zone"),
-    "all": (("a", "--since", "earliest"), "--since 'earliest' is not a time"),
+    "all": (("a", "--since", "earliest"), "--since: 'earliest' is not a time"),
     "future": (("a", "--since", "9000-01-01T00:00:00Z"), "is in the future"),
     "watching files": (("--from", "x.json", "--watch", "10m"), "--from reads whole files"),
     "watching the past": (("a", "--watch", "10m", "--since", "1h"), "--watch reads new records"),
     "all files": (("--from", "x.json", "--all"), "--from reads the topics of the files"),
     "no duration": (("a", "--watch", "soon"), "--watch: 'soon'"),
-    "no time to watch": (("a", "--watch", "10ms"), "--watch '10ms' is not between 1s and 24h"),
+    "no time to watch": (("a", "--watch", "10ms"), "--watch: '10ms' is not between 1s and 24h"),
     "no setting": (("a", "--spark-conf", "spark.executor.memory"), "--spark-conf 'spark.executor.memory'"),
     "not Spark's": (("a", "--spark-conf", "password=hunter2"), "--spark-conf 'password': not NAME=VALUE"),
     "one file twice": (("a", "--out", "x.md", "--out", "./x.md"), "cannot be written to the same file"),
@@ -122,6 +124,28 @@ def parse(*arguments: str) -> SkewOptions:
     return resolve_options(
         GivenOptions(**{name: given[name] for name in GivenOptions.__struct_fields__}), given["topics"]
     )
+
+
+def test_spark_submit_takes_the_same_options() -> None:
+    arguments = ("--seed", "7", "--records", "500", "--precision", "0.1", "--what-if", "24,12", "--show-keys")
+    submitted = parse_arguments(["a", "--out", "x.json", *arguments])
+    assert (
+        build_job(submitted) == parse("a", *arguments).job == JobSettings(500, 7, False, 0.1, (12, 24), True)
+    )
+
+
+SHARED = ("no record", "no precision", "no number", "no partition", "no unit", "no time", "no zone", "future")
+
+
+@pytest.mark.parametrize("case", [*SHARED, "full precision"])
+def test_spark_submit_has_the_same_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    arguments, _ = WRONG[case]
+    error, _ = run_in_process("skew", *arguments, *NOBODY, cwd=tmp_path).read_error(64)
+    with pytest.raises(SystemExit):
+        parse_arguments([*arguments, "--out", "x.json"])
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {error}"
 
 
 def test_folder_named_topics_outside_a_repository_stops_no_named_topic(

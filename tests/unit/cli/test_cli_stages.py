@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any, ClassVar, Self
 
@@ -12,6 +13,7 @@ from kafkaform.core.errors import ClusterError
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project
+from tests.support.cli.signing import write_keys
 from tests.support.plans.scenes import state_of, topic
 
 LABELS = {"staging": {}, "eu": {"region": "eu"}, "us": {"region": "us"}, "asia": {"region": "asia"}}
@@ -120,13 +122,117 @@ def test_next_stage_waits_for_health(project: Project, fleet: dict[str, Connecte
 
 def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Connected]) -> None:
     project.run("plan", "--clusters", "eu", "--clusters", "us", "--out", "p.json").needs(0)
-    assert sorted(path.name for path in project.folder.glob("p.*.json")) == ["p.eu.json", "p.us.json"]
+    saved = sorted(path.name for path in project.folder.glob("p.*json"))
+    assert saved == ["p.eu.json", "p.json", "p.us.json"]
     apply(project, "eu", "us", more=("p.json",)).needs(0)
     assert [bool(state_of(fleet[name], f"{project.prefix}t")) for name in ("staging", "eu", "us")] == [
         False,
         True,
         True,
     ]
+
+
+def save_plans(project: Project, *more: object) -> None:
+    project.run("plan", "--clusters", "eu", "--clusters", "us", "--out", "p.json", *more).needs(0)
+
+
+def check_refusal(project: Project, fleet: dict[str, Connected], reason: str, *more: str) -> None:
+    call = apply(project, "eu", "us", more=("p.json", *more)).needs(1)
+    assert reason in call.err
+    assert not any(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
+    assert "stage 1" not in call.err
+
+
+def test_exchanged_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
+    save_plans(project)
+    older = (project.folder / "p.us.json").read_bytes()
+    project.topic("more")
+    save_plans(project)
+    (project.folder / "p.us.json").write_bytes(older)
+    check_refusal(project, fleet, "p.us.json: not the plan of us that was saved with p.json")
+
+
+def test_missing_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
+    save_plans(project)
+    (project.folder / "p.us.json").unlink()
+    check_refusal(project, fleet, "p.us.json: No such file")
+    (project.folder / "p.json").unlink()
+    check_refusal(project, fleet, "p.json: No such file")
+
+
+def test_cluster_without_a_plan_in_the_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
+    fleet["asia"] = Down("asia")
+    project.run("plan", "--clusters", "*", "--out", "p.json").needs(1)
+    call = apply(project, "*", more=("p.json",)).needs(1)
+    assert "p.json: it has no plan of asia" in call.err
+    assert "stage 1" not in call.err
+    apply(project, "eu", "us", more=("p.json",)).needs(0)
+
+
+def test_set_is_signed_and_verified(project: Project, fleet: dict[str, Connected]) -> None:
+    private, public = write_keys(project.folder, "ci")
+    _, other_key = write_keys(project.folder, "other")
+    save_plans(project)
+    check_refusal(project, fleet, "p.json: the plan is not signed", "--verify-key", str(public))
+    save_plans(project, "--sign-key", private)
+    check_refusal(project, fleet, "p.json: the plan is signed for review", "--verify-key", str(public))
+    save_plans(project, "--sign-key", private, "--sign-for", "apply")
+    check_refusal(project, fleet, "p.json: the plan is signed with the key", "--verify-key", str(other_key))
+    whole = json.loads((project.folder / "p.json").read_text())
+    forged = {**whole, "plans": {**whole["plans"], "us": whole["plans"]["eu"]}}
+    (project.folder / "p.json").write_text(json.dumps(forged))
+    check_refusal(project, fleet, "p.json: the signature does not match", "--verify-key", str(public))
+    (project.folder / "p.json").write_text(json.dumps(whole))
+    apply(project, "eu", "us", more=("p.json", "--verify-key", str(public))).needs(0)
+
+
+def test_key_of_each_cluster_verifies_the_set(project: Project, fleet: dict[str, Connected]) -> None:
+    private, public = write_keys(project.folder, "ci")
+    save_plans(project)
+    signed = {**CLUSTERS, "us": {**CLUSTERS["us"], "verifyKey": str(public)}}
+    project.config(clusters=signed, stages=STAGES)
+    check_refusal(project, fleet, "p.json: the plan is not signed")
+    save_plans(project, "--sign-key", private, "--sign-for", "apply")
+    apply(project, "eu", "us", more=("p.json",)).needs(0)
+
+
+def test_plan_that_is_exchanged_during_an_apply_is_refused(
+    project: Project, fleet: dict[str, Connected]
+) -> None:
+    save_plans(project)
+
+    class Exchanging(Connected):
+        """A cluster whose apply replaces the plan of the next one."""
+
+        def execute(self, *arguments: Any, **options: Any) -> Any:
+            file = project.folder / "p.us.json"
+            file.write_text(file.read_text() + "\n")
+            return super().execute(*arguments, **options)
+
+    fleet["eu"] = Exchanging("eu")
+    save_plans(project)
+    call = apply(project, "eu", "us", more=("p.json",)).needs(1)
+    assert list_outcomes(call) == {"eu": "complete", "us": "failed: see above"}
+    assert "p.us.json: not the plan of us" in call.err
+
+
+def test_set_of_reviewed_plans_is_compared(project: Project, fleet: dict[str, Connected]) -> None:
+    save_plans(project)
+    project.topic("more")
+    call = apply(project, "eu", more=("--reviewed", "p.json")).needs(1)
+    assert "not as reviewed: Topic/" in call.err
+    save_plans(project)
+    apply(project, "eu", "us", more=("--reviewed", "p.json")).needs(0)
+    assert state_of(fleet["us"], f"{project.prefix}more")
+
+
+@pytest.mark.usefixtures("fleet")
+def test_set_is_no_plan_of_one_cluster(project: Project) -> None:
+    save_plans(project)
+    for command in (("apply", "p.json", "--auto-approve"), ("show", "p.json")):
+        assert "p.json: it is the set of the plans of several clusters" in project.run(*command).needs(1).err
+    call = apply(project, "eu", more=("p.eu.json",)).needs(1)
+    assert "p.eu.json: not a valid set of plans" in call.err
 
 
 class Counted(Connected):

@@ -63,7 +63,7 @@ profiles:
     Topic: {retention: {time: 7d}, overrides: {c: {keyed: true}}}
     ConsumerGroup: {members: {max: 2}}
     Subject: {compatibility: FULL}
-    limits: {retention.ms: {min: 1d, max: 30d}, cleanup.policy: {oneOf: [delete]}}
+    limits: {retention.ms: {min: 1d, max: 30d}, cleanup.policy: {in: [delete]}}
 profilesFrom: profiles.yaml
 costs: {currency: EUR, gigabyteMonth: 0.1, partitionMonth: 0.02}
 undeclared: keep
@@ -85,7 +85,7 @@ policies:
     require:
       name: x
       labels: [team]
-      fields: {config.retention.ms: {min: 1d, max: 7d, multipleOf: 1, oneOf: [1d], noneOf: [2d]}}
+      fields: {config.retention.ms: {min: 1d, max: 7d, multipleOf: 1, in: [1d], notIn: [2d]}}
 """
 _SPECS = {
     "Topic": """

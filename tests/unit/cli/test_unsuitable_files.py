@@ -103,11 +103,11 @@ def test_passwords_and_tokens_are_not_waited_for(reason: str) -> None:
 
 
 def test_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--output", "x", "--bootstrap-server", "127.0.0.1:1"]
+    arguments = ["--out", "x", "--bootstrap-server", "127.0.0.1:1"]
     with pytest.raises(SystemExit):
         submit.run([*arguments, "--policies", "odd.json"])
     assert reason in capsys.readouterr().err
-    given = submit.build_parser().parse_args([*arguments, "--topic", "t", "--command-config", "odd.json"])
+    given = submit.parse_arguments([*arguments, "t", "--command-config", "odd.json"])
     with pytest.raises(JobFailed, match=reason):
         submit.client_properties(given)
 

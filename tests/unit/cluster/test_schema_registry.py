@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.cluster.schema_registry import open_registry
+from kafkaform.cluster.schema_registry import RegistryResponse, SchemaRegistry, open_registry
 from kafkaform.cluster.services import Services
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -159,6 +159,16 @@ def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() ->
     assert [(note.code, note.severity) for note in reading.diagnostics] == [("KF430", "warning")]
     second = ResourceRef("Topic", "orders")
     assert services.exclude({REF: {}, second: {}}) == {second: {}}
+
+
+@pytest.mark.parametrize(("next_page", "codes"), [([], []), (["t"], ["KF430"]), (None, ["KF430"])])
+def test_next_page_shows_whether_a_list_was_cut(next_page: list[str] | None, codes: list[str]) -> None:
+    def respond(_method: str, path: str, _body: object) -> RegistryResponse:
+        is_next = path.endswith("?offset=1000")
+        return RegistryResponse(200, next_page if is_next else [f"t{number}" for number in range(1000)])
+
+    reading = SchemaRegistry(respond, "registry").observe({}, none_besides, listed=True)
+    assert [note.code for note in reading.diagnostics] == codes
 
 
 @pytest.mark.parametrize(("count", "codes"), [(999, []), (1000, ["KF430"]), (1001, [])])

@@ -13,13 +13,13 @@ from kafkaform.core.units import (
     format_duration,
     format_size,
     parse_age,
-    parse_duration,
     parse_size,
     readable_size,
     rounded_down,
     rounded_duration,
     rounded_size,
 )
+from spark_validation.durations import parse_duration
 from tests.support.builds import builds
 
 LONGS = st.integers(0, 2**63 - 1)

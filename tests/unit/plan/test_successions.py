@@ -16,13 +16,13 @@ from kafkaform.core.errors import ClusterError, NotOffered, Unreachable
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Severity, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
-from kafkaform.core.units import parse_duration
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import Examination
 from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.report.history import render_history
 from kafkaform.resources.succession import GroupStage, Succession, SuccessionVerdict
+from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in

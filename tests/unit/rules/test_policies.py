@@ -96,7 +96,7 @@ def test_policy_explains_itself(golden: SnapshotAssertion) -> None:
         "- name: keep\n  message: |\n    Records are kept\n    a month at most.\n"
         "  match: {name: 'a.*', labels: {tier: critical}}\n  environments: [prod]\n"
         "  require:\n    name: '^x'\n    labels: [team]\n"
-        "    fields: {config.retention.ms: {min: 1d, max: 30d}, partitions: {multipleOf: 3, oneOf: [3, 6]}}\n"
+        "    fields: {config.retention.ms: {min: 1d, max: 30d}, partitions: {multipleOf: 3, in: [3, 6]}}\n"
     ).policies
     assert (rule.summary, rule.severity) == ("Records are kept a month at most.", Severity.ERROR)
     assert rule.explanation == golden(name="explanation.txt")
@@ -163,21 +163,21 @@ FAILS: list[tuple[str, str, Facts | None]] = [
     ("labels: [team, owner]", TOPIC, None),
     ("labels: [team, tier]", change_topic("team: checkout", "team: ' '"), None),
     ("labels: [a, b]", TOPIC, None),
-    ("fields: {labels.tier: {oneOf: [low, standard]}}", TOPIC, None),
-    ("fields: {labels.owner: {oneOf: [a]}}", TOPIC, None),
+    ("fields: {labels.tier: {in: [low, standard]}}", TOPIC, None),
+    ("fields: {labels.owner: {in: [a]}}", TOPIC, None),
     ("fields: {partitions: {min: 7}}", TOPIC, None),
     ("fields: {partitions: {max: 5}}", TOPIC, None),
     ("fields: {partitions: {multipleOf: 4}}", TOPIC, None),
-    ("fields: {partitions: {oneOf: [3, 12]}}", TOPIC, None),
+    ("fields: {partitions: {in: [3, 12]}}", TOPIC, None),
     ("fields: {partitions: {min: 7, multipleOf: 4}}", TOPIC, None),
     ("fields: {config.max.message.bytes: {max: 1MiB}}", TOPIC, None),
     ("fields: {config.retention.ms: {max: 60d}}", UNLIMITED, None),
-    ("fields: {config.cleanup.policy: {oneOf: [delete]}}", VARIED, None),
+    ("fields: {config.cleanup.policy: {in: [delete]}}", VARIED, None),
     ("fields: {config.min.cleanable.dirty.ratio: {min: 0.51}}", VARIED, None),
     ("fields: {config.retention.ms: {max: 6d}}", UNKEPT, None),
     ("fields: {config.retention.ms: {min: 6d}}", UNKEPT, ONE_DAY),
-    ("fields: {keyed: {oneOf: [true]}}", TOPIC, None),
-    ("fields: {keyed: {oneOf: [true]}}", TOPIC + "  keyed: false\n", None),
+    ("fields: {keyed: {in: [true]}}", TOPIC, None),
+    ("fields: {keyed: {in: [true]}}", TOPIC + "  keyed: false\n", None),
     ("fields: {skew.maxKeyShare: {max: 0.2}}", TOPIC + "  skew: {maxKeyShare: 0.3}\n", None),
     ("fields: {skew.maxKeyShare: {max: 0.2}}", TOPIC, None),
     ("fields: {members.expected: {max: 5}}", GROUP, None),
@@ -186,9 +186,9 @@ FAILS: list[tuple[str, str, Facts | None]] = [
     ("fields: {client.max.poll.records: {max: 100}}", GROUP, None),
     ("fields: {client.max.poll.interval.ms: {max: 1m}}", GROUP, None),
     ("fields: {processing.maxTimePerRecord: {max: 100ms}}", GROUP, None),
-    ("fields: {protocol: {oneOf: [consumer]}}", GROUP, None),
+    ("fields: {protocol: {in: [consumer]}}", GROUP, None),
     (
-        "fields: {client.partition.assignment.strategy: {oneOf: [cooperative-sticky]}}",
+        "fields: {client.partition.assignment.strategy: {in: [cooperative-sticky]}}",
         GROUP.replace(", partition.assignment.strategy: cooperative-sticky", ""),
         None,
     ),
@@ -208,25 +208,25 @@ def test_messages_of_policies(golden: SnapshotAssertion) -> None:
         (r'name: "^[a-z]{8}\\."', TOPIC, None),
         ("name: orders$", TOPIC, None),
         ("labels: [team, tier]", TOPIC, None),
-        ("fields: {labels.tier: {oneOf: [critical, standard]}}", TOPIC, None),
+        ("fields: {labels.tier: {in: [critical, standard]}}", TOPIC, None),
         ("fields: {partitions: {min: 6}}", TOPIC, None),
         ("fields: {partitions: {max: 6}}", TOPIC, None),
         ("fields: {partitions: {multipleOf: 3}}", TOPIC, None),
-        ("fields: {partitions: {oneOf: [6, 12]}}", TOPIC, None),
+        ("fields: {partitions: {in: [6, 12]}}", TOPIC, None),
         ("fields: {config.retention.ms: {min: 60d, max: 5184000000}}", TOPIC, None),
         ("fields: {config.retention.ms: {min: 60d}}", UNLIMITED, None),
         ("fields: {config.retention.ms: {max: unlimited}}", UNLIMITED, None),
-        ("fields: {config.cleanup.policy: {oneOf: ['compact,delete']}}", VARIED, None),
-        ("fields: {config.min.cleanable.dirty.ratio: {oneOf: [0.5], max: .5}}", VARIED, None),
+        ("fields: {config.cleanup.policy: {in: ['compact,delete']}}", VARIED, None),
+        ("fields: {config.min.cleanable.dirty.ratio: {in: [0.5], max: .5}}", VARIED, None),
         ("fields: {config.retention.ms: {max: 7d}}", UNKEPT, None),
         ("fields: {config.retention.ms: {max: 6d}}", UNKEPT, ONE_DAY),
-        ("fields: {keyed: {oneOf: [true]}}", TOPIC + "  keyed: true\n", None),
+        ("fields: {keyed: {in: [true]}}", TOPIC + "  keyed: true\n", None),
         ("fields: {members.expected: {min: 2, max: 6}}", GROUP, None),
         ("fields: {config.consumer.session.timeout.ms: {max: 1m}}", GROUP, None),
         ("fields: {client.max.poll.records: {max: 200}}", GROUP, None),
-        ("fields: {client.partition.assignment.strategy: {oneOf: [cooperative-sticky]}}", GROUP, None),
+        ("fields: {client.partition.assignment.strategy: {in: [cooperative-sticky]}}", GROUP, None),
         ("fields: {processing.maxTimePerRecord: {max: 1s}}", GROUP, None),
-        ("fields: {labels.team: {oneOf: [checkout]}}", GROUP, None),
+        ("fields: {labels.team: {in: [checkout]}}", GROUP, None),
     ],
 )
 def test_manifest_has_what_is_required(require: str, manifest: str, facts: Facts | None) -> None:
@@ -270,7 +270,7 @@ def test_policy_is_about_fields_that_it_matches() -> None:
     narrow = "- {name: p, message: No., match: {fields: {partitions: {min: 7}}}, require: {labels: [x]}}\n"
     assert check_policies(narrow) == []
     assert len(check_policies(narrow, TOPIC.replace("partitions: 6", "partitions: 7"))) == 1
-    assert check_policies(narrow.replace("{min: 7}", "{noneOf: [6]}")) == []
+    assert check_policies(narrow.replace("{min: 7}", "{notIn: [6]}")) == []
     assert (
         check_policies("- {name: p, message: No., match: {except: ['checkout.*']}, require: {labels: [x]}}\n")
         == []
@@ -301,19 +301,20 @@ BAD = {
     "unknown placeholder": requiring("name: '^{team}'"),
     "unknown field": require_fields("partitons: {min: 3}"),
     "unknown config": require_fields("config.retention.mss: {min: 3}"),
+    "a bound by another name": require_fields("config.cleanup.policy: {oneOf: [delete]}"),
     "unknown bound": require_fields("partitions: {mim: 3}"),
     "a field of another kind": require_fields("client.max.poll.records: {max: 1}"),
     "no bound": require_fields("partitions: {}"),
     "min above max": require_fields("config.retention.ms: {min: 8d, max: 7d}"),
     "not a number": require_fields("partitions: {min: many}"),
     "not a duration": require_fields("config.retention.ms: {max: 7x}"),
-    "no such value": require_fields("config.cleanup.policy: {oneOf: [delet]}"),
+    "no such value": require_fields("config.cleanup.policy: {in: [delet]}"),
     "a bound of a text": require_fields("config.cleanup.policy: {min: 1}"),
     "a multiple of nothing": require_fields("partitions: {multipleOf: 0}"),
     "a multiple of a fraction": require_fields("skew.maxKeyShare: {multipleOf: 2}"),
-    "no such operation": policy("kind: Access, require: {fields: {acl.operation: {noneOf: [Alte]}}}"),
+    "no such operation": policy("kind: Access, require: {fields: {acl.operation: {notIn: [Alte]}}}"),
     "unknown field of match": policy("match: {fields: {partition: {min: 1}}}, require: {labels: [a]}"),
-    "values outside of the bounds": require_fields("partitions: {min: 5, oneOf: [3, 4]}"),
+    "values outside of the bounds": require_fields("partitions: {min: 5, in: [3, 4]}"),
 }
 
 

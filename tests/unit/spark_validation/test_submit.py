@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -21,9 +22,10 @@ import spark_validation
 from spark_validation import submit
 from spark_validation.configuration import zip_package
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import JobSettings, TopicRequest, retention_notes, run_topics
+from spark_validation.job import TopicRequest, retention_notes, run_topics
+from spark_validation.options import RECORDS, JobSettings, build_job
 from spark_validation.results import SkewLimits, TopicResult
-from spark_validation.submit import _judge, build_parser, client_properties, run
+from spark_validation.submit import _judge, client_properties, parse_arguments, run
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew import samples
 
@@ -36,30 +38,26 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--topic", "a"], "--output"),
-        (["--output", "a"], "give --topic, or a topic with a --policy"),
-        (["--output", "a", "--policy", "maxKeyShare=1"], "is not TOPIC:LIMIT=N"),
-        (["--output", "a", "--policy", "a:maxShare=1"], "unknown 'maxShare'; use maxPartitionRatio, "),
-        (["--output", "a", "--policy", "a:by=bytes"], "it sets none of"),
-        (["--output", "a", "--policy", "a:maxKeyShare=2"], "maxKeyShare cannot be 2"),
-        (["--output", "a", "--policy", "a:maxKeyShare=0"], "maxKeyShare cannot be 0"),
-        (["--output", "a", "--policy", "a:maxPartitionRatio=nan"], "maxPartitionRatio cannot be nan"),
-        (["--output", "a", "--policy", "a:maxPartitionRatio=0.5"], "maxPartitionRatio cannot be 0.5"),
-        (
-            ["--output", "a", "--policy", "a:minDistinctKeys=1.5"],
-            "minDistinctKeys must be a number, not '1.5'",
-        ),
-        (
-            ["--output", "a", "--policy", "a:maxKeyShare=0.5,by=size"],
-            "by must be records or bytes, not 'size'",
-        ),
-        (["--output", "a", "--policies", "/none.json"], "cannot read /none.json: No such file"),
-        (["--output", "a", "--policies", __file__], "is not JSON"),
-        (["--topic", "a", "--output", "b", "--metrics-format", "csv"], "invalid choice"),
-        (["--topic", "a", "--output", "b", "--records", "0"], "must be at least 1"),
-        (["--topic", "a", "--output", "b", "--what-if", "12,0"], "must be at least 1"),
-        (["--topic", "a", "--output", "b", "--precision", "5"], "between 0 and 1"),
-        (["--topic", "a", "--output", "b", "--full", "--records", "5"], "not allowed with"),
+        (["a"], "--out"),
+        (["--out", "a"], "give a TOPIC, or a topic with a --policy"),
+        (["--out", "a", "--policy", "maxKeyShare=1"], "is not TOPIC:LIMIT=N"),
+        (["--out", "a", "--policy", "a:maxShare=1"], "unknown 'maxShare'; use maxPartitionRatio, "),
+        (["--out", "a", "--policy", "a:by=bytes"], "it sets none of"),
+        (["--out", "a", "--policy", "a:maxKeyShare=2"], "maxKeyShare cannot be 2"),
+        (["--out", "a", "--policy", "a:maxKeyShare=0"], "maxKeyShare cannot be 0"),
+        (["--out", "a", "--policy", "a:maxPartitionRatio=nan"], "maxPartitionRatio cannot be nan"),
+        (["--out", "a", "--policy", "a:maxPartitionRatio=0.5"], "maxPartitionRatio cannot be 0.5"),
+        (["--out", "a", "--policy", "a:minDistinctKeys=1.5"], "minDistinctKeys must be a number, not '1.5'"),
+        (["--out", "a", "--policy", "a:maxKeyShare=0.5,by=size"], "by must be records or bytes, not 'size'"),
+        (["--out", "a", "--policies", "/none.json"], "cannot read /none.json: No such file"),
+        (["--out", "a", "--policies", __file__], "is not JSON"),
+        (["a", "--out", "b", "--history-format", "csv"], "invalid choice"),
+        (["a", "--out", "b", "--records", "0"], "--records: 0 is not between 1 and "),
+        (["a", "--out", "b", "--what-if", "12,0"], "--what-if: 0 is not between 1 and 100000"),
+        (["a", "--out", "b", "--precision", "5"], "--precision: '5' is not between 0 and 1"),
+        (["a", "--out", "b", "--records", "all", "--precision", "0.1"], "--records all is exact"),
+        (["a", "--out", "b", "--since", "24"], "--since: '24' has no unit; write e.g. 24h"),
+        (["a", "--out", "b", "--history-format", "delta"], "--history-format needs --history"),
     ],
 )
 def test_wrong_usage_ends_with_64(
@@ -71,12 +69,18 @@ def test_wrong_usage_ends_with_64(
     assert told in capsys.readouterr().err
 
 
+def test_topics_and_options_have_any_order() -> None:
+    given = parse_arguments(["a", "--out", "x", "b", "--since", "24h", "c", "--records", "all"])
+    assert given.topics == ["a", "b", "c"]
+    assert time.time() - given.since / 1000 == pytest.approx(86_400, abs=60)
+    job = build_job(given)
+    assert (job.records, job.full, 0 <= job.seed < 2**31) == (RECORDS, True, True)
+
+
 def test_policies_are_given_one_by_one_or_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "policies.json"
     file.write_text('{"a": {"maxPartitionRatio": 2, "by": "bytes"}, "b": {"minDistinctKeys": 10}}')
-    given = build_parser().parse_args(
-        ["--output", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"]
-    )
+    given = parse_arguments(["--out", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"])
     assert given.topics == []
     assert given.policy_file == {
         "a": SkewLimits(max_partition_ratio=2.0, by="bytes"),
@@ -92,9 +96,9 @@ def test_file_of_something_else_is_no_policies(
     file = tmp_path / "policies.json"
     file.write_text(json.dumps(policy))
     with pytest.raises(SystemExit) as raised:
-        run(["--output", "x", "--policies", str(file)])
+        run(["--out", "x", "--policies", str(file)])
     assert raised.value.code == 64
-    assert "error: argument --policies: " in capsys.readouterr().err
+    assert "error: --policies: " in capsys.readouterr().err
 
 
 def test_each_result_is_judged_and_what_has_none_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,8 +157,8 @@ def test_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
 
 def properties_of(folder: Path, text: str, *words: str) -> dict[str, str]:
     (folder / "client.properties").write_text(text)
-    given = ["--topic", "a", "--output", "b", "--command-config", str(folder / "client.properties"), *words]
-    return client_properties(build_parser().parse_args(given))
+    given = ["a", "--out", "b", "--command-config", str(folder / "client.properties"), *words]
+    return client_properties(parse_arguments(given))
 
 
 def test_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,5 +269,5 @@ def test_nothing_is_reported_about_pandas(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(submit, "_session", session)
     monkeypatch.setattr(submit, "write_report", lambda *_: 0)
     with pytest.warns(FutureWarning) as warned:
-        assert submit.run(["--topic", "a", "--output", "a.json"]) == 0
+        assert submit.run(["a", "--out", "a.json"]) == 0
     assert [str(item.message) for item in warned] == ["another warning"]

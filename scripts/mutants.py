@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANNING = (
+    "plan/test_rejudging",
     "plan/test_planner",
     "plan/test_planner_properties",
     "plan/test_planning",
@@ -45,24 +46,22 @@ PLANNING = (
     "plan/test_successions",
     "apply/test_recreation",
     "inspect/test_drift",
+    "resources/test_user",
+    "resources/test_kind_journeys",
 )
 APPLYING = (
     "apply/test_executor",
     "apply/test_recreation",
     "plan/test_planning_groups",
     "audit/test_audit_journal",
+    "apply/test_acknowledged",
+    "resources/test_kind_journeys",
 )
 TESTS = {
     "plan/difference": (*PLANNING, "plan/test_rebalancing", "inspect/test_resets"),
-    "plan/risk_assessment": ("plan/test_rejudging", *PLANNING),
-    "plan/gate": (
-        "plan/test_policy",
-        "plan/test_consent",
-        "plan/test_rejudging",
-        *PLANNING,
-        "rules/test_rules_suggestions",
-    ),
-    "plan/conclusion": ("plan/test_rejudging", *PLANNING),
+    "plan/risk_assessment": PLANNING,
+    "plan/gate": ("plan/test_policy", "plan/test_consent", *PLANNING, "rules/test_rules_suggestions"),
+    "plan/conclusion": PLANNING,
     "plan/validation": ("plan/test_planning", "plan/test_placement_planning"),
     "resources/consent": (
         "plan/test_consent",
@@ -88,7 +87,7 @@ TESTS = {
     "apply/change_execution": (*APPLYING, "audit/test_audit_recommits"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
     "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature", "plan/test_plan_trust"),
-    "core/units": ("core/test_units",),
+    "core/units": ("core/test_units", "resources/test_topic_risk"),
     "resources/topic/risk": (
         "resources/test_topic_risk",
         "cluster/test_sizes",
@@ -111,11 +110,6 @@ TESTS = {
 """The modules and their tests, the most likely to notice a mutation first."""
 EQUIVALENT = {
     ("core/operations", "MAX_WEIGHT = 5_000", "5_000 -> 5001"): "any number near it does",
-    (
-        "apply/change_execution",
-        "def read_back(self, observation: Observation, *, in_place: bool = True) -> None:",
-        "True -> False",
-    ): "its only caller gives it",
     (
         "resources/consent",
         'if not colon or "/" not in resource or not hazard:',
@@ -245,6 +239,22 @@ EQUIVALENT = {
         "if larger is None or milliseconds < 2 * _MILLISECONDS[larger]:",
         "milliseconds < 2 * _MILLISECONDS[larger] -> milliseconds <= 2 * _MILLISECONDS[larger]",
     ): "exactly two of the larger unit are formatted in that unit before",
+    (
+        "core/units",
+        (
+            "size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * "
+            "(size := _MILLISECONDS[unit])), 1)"
+        ),
+        (
+            "milliseconds >= 2 * (size := _MILLISECONDS[unit]) -> "
+            "milliseconds > 2 * (size := _MILLISECONDS[unit])"
+        ),
+    ): "exactly two of a unit are rounded down to themselves in the next smaller one as well",
+    (
+        "core/units",
+        "units = [unit for unit in _FORMAT_SIZE if size > 0 and size % _BYTES[unit] == 0]",
+        "0 -> 1",
+    ): "no unit divides 1",
 }
 """Mutations without an observable effect (module, line, change), with the reasons."""
 COPIED = ("kafkaform", "spark_validation", "tests", "schemas", "topics", "docs", "scripts")

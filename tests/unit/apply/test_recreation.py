@@ -17,6 +17,7 @@ from kafkaform.core.model import Desired, Recreate, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
+from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
@@ -88,6 +89,8 @@ def test_topic_is_recreated_once(memory: MemoryCluster, uid: str) -> None:
     assert [consent.hazard for consent in plan.consents] == ["recreate"]
     saved, _ = plan_from_json(plan_to_json(plan, HEADER), "plan.json")
     assert saved == plan
+    reading = memory.observe([topic("orders"), group_ref()])
+    assert len(diff_saved(SavedPlan(saved, {}), reading, memory.facts())) == 2
     before = len(memory.executed)
     assert carry_out(judge_saved(saved, memory).plan, memory).complete
     assert tuple(type(operation) for operation in memory.executed[before:]) == STEPS

@@ -230,14 +230,17 @@ def test_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryC
     assert narrow(plan, ["Topic/t00"]).subset
 
 
-def test_done_change_is_not_judged(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize(("retention", "result"), [(DAY, Result.ALREADY), ("5", Result.MOVED)])
+def test_done_or_superseded_change_is_not_judged(
+    memory: MemoryCluster, retention: str, result: Result
+) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
     plan = claim_safe(plan_for(memory, declare_topic("t", retention_ms=DAY)))
-    alter_config(memory, "t", "retention.ms", DAY)
+    alter_config(memory, "t", "retention.ms", retention)
     now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
     assert now.plan == plan
     report = apply(now.plan, memory, observation=now.observation)
-    assert [result.result for result in report.results] == [Result.ALREADY]
+    assert [each.result for each in report.results] == [result]
 
 
 def test_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:

@@ -59,7 +59,7 @@ APPLYING = (
 )
 TESTS = {
     "plan/difference": (*PLANNING, "plan/test_rebalancing", "inspect/test_resets"),
-    "plan/risk_assessment": PLANNING,
+    "plan/risk_assessment": (*PLANNING, "resources/test_access", "resources/test_subject"),
     "plan/gate": ("plan/test_policy", "plan/test_consent", *PLANNING, "rules/test_rules_suggestions"),
     "plan/conclusion": PLANNING,
     "plan/validation": ("plan/test_planning", "plan/test_placement_planning"),
@@ -79,6 +79,7 @@ TESTS = {
     ),
     "plan/preconditions": (
         "plan/test_preconditions",
+        "apply/test_acknowledged",
         "plan/test_rejudging",
         "apply/test_executor",
         "apply/test_recreation",
@@ -172,6 +173,7 @@ EQUIVALENT = {
         ),
         "milliseconds < day -> milliseconds <= day",
     ): "exactly a day is formatted alike in minutes and in hours",
+    ("plan/preconditions", "_MAX_VALUE_LENGTH = 200", "200 -> 201"): "any number near it does",
     ("cluster/wire/large_responses", "_KNOWN_BLOCKS = 16", "16 -> 17"): "any number near it does",
     ("cluster/wire/large_responses", "_KNOWN_LENGTHS = 1_000", "1_000 -> 1001"): "any number near it does",
     (
@@ -195,6 +197,16 @@ EQUIVALENT = {
         "True -> False",
     ): "there are two sides",
     (
+        "plan/gate",
+        'raise TypeError("changes are judged by what is known of a cluster")',
+        'raise TypeError("changes are judged by what is known of a cluster") -> pass',
+    ): "no caller can cause it",
+    (
+        "plan/risk_assessment",
+        'raise TypeError(f"{earlier.ref}: what is left of a change is another change")',
+        'raise TypeError(f"{earlier.ref}: what is left of a change is another change") -> pass',
+    ): "no caller can cause it",
+    (
         "plan/risk_assessment",
         'raise TypeError(f"{now.ref}: what is left of a change is another change")',
         'raise TypeError(f"{now.ref}: what is left of a change is another change") -> pass',
@@ -212,6 +224,21 @@ EQUIVALENT = {
         "if after < before:",
         "after < before -> after <= before",
     ): "a change to the same number is none",
+    (
+        "plan/validation",
+        "for operation in change.operations or ()",
+        "change.operations or () -> change.operations",
+    ): "the gate has found the operations of what it does not refuse",
+    (
+        "plan/validation",
+        "isinstance(o, PartitionCreation) and o.assignment for o in refused",
+        "isinstance(o, PartitionCreation) and o.assignment -> isinstance(o, PartitionCreation)",
+    ): "the brokers reject the same operation again",
+    (
+        "plan/validation",
+        "if time.monotonic() >= deadline:",
+        "time.monotonic() >= deadline -> time.monotonic() > deadline",
+    ): "a wait that is over to the millisecond may take one more reading",
     (
         "plan/validation",
         "if not isinstance(update, Update) or not all(",

@@ -40,7 +40,7 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, counted, listed
 from kafkaform.plan.policy import Policy, find_protection, is_own
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, hide_offsets, list_fields
-from kafkaform.resources import GROUP, KINDS, is_group, kind_order, topic_ref
+from kafkaform.resources import GROUP, KINDS, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order, list_reading_rights
 from kafkaform.resources.consent import find_covering
 
@@ -150,11 +150,7 @@ class SavedPlan(Value):
         """The resources that it may change, and the topics in which it commits first offsets."""
         changes = [planned.change for planned in self.plan.changes if planned.status is not Status.REFUSED]
         return frozenset(change.ref for change in changes).union(
-            *(
-                map(topic_ref, GROUP.first_offsets(change).values())
-                for change in changes
-                if is_group(change.ref)
-            )
+            *(map(topic_ref, GROUP.first_offsets(change).values()) for change in changes)
         )
 
 

@@ -140,7 +140,7 @@ def _add_recommits(
     offsets = {
         change.ref: {path: topic_ref(name) for path, name in first.items() if topic_ref(name) in staying}
         for change in changes
-        if is_group(change.ref) and (first := GROUP.first_offsets(change))
+        if (first := GROUP.first_offsets(change))
     }
     if audit is None or not any(offsets.values()):
         return facts

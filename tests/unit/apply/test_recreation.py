@@ -32,6 +32,7 @@ from tests.support.plans.scenes import (
     declare_topic,
     group_ref,
     judge_saved,
+    list_statuses,
     state_of,
     topic,
 )
@@ -228,5 +229,7 @@ def test_manifest_without_the_id_names_the_way(memory: MemoryCluster, uid: str) 
 
 def test_refused_recreation_leaves_its_group(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid, protected=True), READER)
-    assert [change.ref for change in plan.changes if change.status is Status.PLANNED] == []
-    assert group_ref() not in {change.ref for change in plan.changes}
+    assert list_statuses(plan) == {"orders": Status.REFUSED}
+    create_topic(memory, "other", 3)
+    plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
+    assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}

@@ -578,6 +578,9 @@ def test_suggested_consents_name_each_scope_once() -> None:
     unlimited = live({"retention.ms": "-1", "retention.bytes": "-1"})
     (finding,) = list_idle_consents(declare(cuts, allow={"retention-cut": "T-1"}), unlimited)
     assert str(finding.suggestion).count("retention-cut from") == 1
+    kept = {"retention-cut": "T-1", "retention-cut from 3d": "T-2"}
+    for finding in list_idle_consents(declare(cuts, allow=kept), unlimited):
+        assert "retention-cut from 3d: T-2" in str(finding.suggestion)
     desired, values, _ = IDLE["for any value, beside one for this"]
     (finding,) = list_idle_consents(desired, live(values))
     assert "retention-cut from" not in str(finding.suggestion)

@@ -73,6 +73,8 @@ TESTS = {
         "plan/test_planning",
         "plan/test_planning_groups",
         "plan/test_placement_planning",
+        "plan/test_costing",
+        "plan/test_disk_planning",
         "audit/test_audit_recommits",
         "cluster/test_sizes",
         "apply/test_recreation",

@@ -233,3 +233,10 @@ def test_refused_recreation_leaves_its_group(memory: MemoryCluster, uid: str) ->
     create_topic(memory, "other", 3)
     plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
     assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}
+
+
+def test_offsets_that_expired_since_the_recreation_need_consent(memory: MemoryCluster, uid: str) -> None:
+    recorded_apply(plan_for(memory, declare(uid), READER), memory)
+    memory._contents.groups.clear()
+    memory.offset_retention_ms = 0
+    assert list_statuses(plan_for(memory, declare(uid), READER)) == {"g": Status.NEEDS_CONSENT}

@@ -84,17 +84,22 @@ def test_differences_are_found_once_and_judged_with_all_facts(
 ) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
     create_topic(memory, "moved", 2)
+    create_topic(memory, "dropped", 1)
+    memory.commit("g", {})
     calls = Mock()
     monkeypatch.setattr(planning, "diff", calls.diff)
     monkeypatch.setattr(planning, "judge", calls.judge)
     calls.diff.side_effect, calls.judge.side_effect = diff, judge
     desired = [declare_topic("cut", retention_ms=DAY), declare_topic("moved", 2, 3)]
-    plan = build_plan(Request(desired), memory, Settings(rules={**QUIET, "KF403": "error"}), None)
-    assert list_statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
+    request = Request([*desired, Desired(group_ref(), None)], dropped={topic("dropped")})
+    plan = build_plan(request, memory, Settings(rules={**QUIET, "KF403": "error"}), None)
+    statuses = {"cut": Status.REFUSED, "moved": Status.PLANNED, "g": Status.NEEDS_CONSENT}
+    assert list_statuses(plan) == statuses
     ((_, _, known),) = [call.args for call in calls.diff.call_args_list]
     assert known.get(ReplicaFacts).placements.keys() == {topic("moved")}
     ((_, facts),) = [call.args for call in calls.judge.call_args_list]
-    assert facts.sizes == {topic("cut"): DataSize(0, 3), topic("moved"): DataSize(0, 2)}
+    sizes = {"cut": DataSize(0, 3), "moved": DataSize(0, 2), "dropped": DataSize(0, 1)}
+    assert facts.sizes == {topic(name): size for name, size in sizes.items()}
     assert facts.get(ReplicaFacts).partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
 
 

@@ -130,6 +130,7 @@ def test_protected_or_active_topic_is_refused(
         memory.join("g", ["orders"], members)
     (planned,) = plan_for(memory, declare(uid, protected=protected)).changes
     assert planned.status is Status.REFUSED
+    assert ("stop the members of this group" in (planned.remedy or "")) is bool(members)
     assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
 
 

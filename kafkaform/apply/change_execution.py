@@ -135,7 +135,7 @@ class ChangeExecution:
             self.partial.append(operation)
         self.error = error
 
-    def read_back(self, observation: Observation, *, in_place: bool = True) -> None:
+    def read_back(self, observation: Observation, *, in_place: bool) -> None:
         """End the execution if the reading shows the whole change, or all operations that were carried out.
 
         Args:

@@ -48,7 +48,7 @@ from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import check_identity, judge_saved_plan
 from kafkaform.plan.summary import describe_extent, summary_sentence
-from kafkaform.resources import GROUP, is_group, suggest_reference
+from kafkaform.resources import GROUP, suggest_reference
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.succession import find_predecessor
 from kafkaform.rules import plugins
@@ -550,7 +550,7 @@ def _read_intents(plan: Plan, about: PlanHeader, session: Session) -> Mapping[Re
     """
     deleted = {planned.ref for planned in plan.changes if isinstance(planned.change, Delete | Recreate)}
     refs = deleted.union(planned.ref for planned in plan.changes if planned.keyed is False)
-    starts = any(is_group(planned.ref) and GROUP.first_offsets(planned.change) for planned in plan.changes)
+    starts = any(GROUP.first_offsets(planned.change) for planned in plan.changes)
     # A saved plan is often applied by a job without a checkout, where there are no manifests to read.
     if not (refs or starts) or not any(path.exists() for path in session.paths(())):
         return {}

@@ -453,5 +453,5 @@ def _find_changes(desired: Sequence[Desired], observation: Observation) -> dict[
     return {
         proposal.ref: "a plan will change "
         + ", ".join(label(changed.path) for changed in fields_of(proposal.change))
-        for proposal in diff(desired, observation, Facts(cluster_id="")).proposals
+        for proposal in diff(desired, observation, Facts(cluster_id=""), unseen=True).proposals
     }

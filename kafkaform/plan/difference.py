@@ -40,7 +40,7 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, counted, listed
 from kafkaform.plan.policy import Policy, find_protection, is_own
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, hide_offsets, list_fields
-from kafkaform.resources import GROUP, KINDS, is_group, is_topic, kind_order, topic_ref
+from kafkaform.resources import GROUP, KINDS, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order, list_reading_rights
 from kafkaform.resources.consent import find_covering
 
@@ -148,11 +148,7 @@ class SavedPlan(Value):
         """The resources that it may change, and the topics in which it commits first offsets."""
         changes = [planned.change for planned in self.plan.changes if planned.status is not Status.REFUSED]
         return frozenset(change.ref for change in changes).union(
-            *(
-                map(topic_ref, GROUP.first_offsets(change).values())
-                for change in changes
-                if is_group(change.ref)
-            )
+            *(map(topic_ref, GROUP.first_offsets(change).values()) for change in changes)
         )
 
 
@@ -178,7 +174,7 @@ def add_tombstones(
     )
 
 
-def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, unseen: bool = True) -> Diff:
+def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, unseen: bool) -> Diff:
     """Compare declared resources with live ones.
 
     Args:
@@ -314,7 +310,7 @@ def _select_own(kind: Kind, state: State) -> State:
 
 def _find_recreation(desired: Desired, observed: Observed | None) -> Recreate | None:
     """Return the recreation of a topic whose manifest names the id of the live one; None for no such."""
-    if observed is None or desired.state is None or not is_topic(desired.ref):
+    if observed is None or desired.state is None:
         return None
     uid, kind = observed.uid, KINDS[desired.ref.kind]
     # Another id is that of an earlier topic, or of one on another cluster.
@@ -326,7 +322,7 @@ def _find_recreation(desired: Desired, observed: Observed | None) -> Recreate | 
 
 def _asks_in_vain(desired: Desired, observed: Observed | None) -> bool:
     """Return whether a manifest names an id, but the brokers have none."""
-    asks = is_topic(desired.ref) and desired.state is not None and desired.intent.recreate is not None
+    asks = desired.state is not None and desired.intent.recreate is not None
     return asks and observed is not None and observed.uid is None
 
 

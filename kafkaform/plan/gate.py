@@ -28,11 +28,12 @@ from kafkaform.core.wording import code, nearest
 from kafkaform.plan.measuring import read_groups_concerned
 from kafkaform.plan.policy import Policy, find_protection
 from kafkaform.plan.risk_assessment import take_higher_risk
-from kafkaform.resources import GROUP, KINDS, is_group, topic_ref
+from kafkaform.resources import GROUP, KINDS, topic_ref
 from kafkaform.resources.base import bind_consent
 from kafkaform.resources.consent import Consents, Grant, allow_flags
 from kafkaform.resources.name_globs import matches
 from kafkaform.resources.replicas.facts import ReplicaFacts
+from kafkaform.resources.values import fields_of
 from kafkaform.rules import RuleContext, Stage
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _leave_out_kept_offsets(gated: Sequence[GatedChange]) -> Iterator[GatedChang
     }
     for each in gated:
         update = each.planned.change
-        if kept and is_group(update.ref) and isinstance(update, Update):
+        if isinstance(update, Update):
             first = GROUP.first_offsets(update)
             if all(topic_ref(first.get(field.path, "")) in kept for field in update.fields):
                 continue
@@ -252,17 +253,17 @@ def _find_refusals(proposal: Proposal, facts: Facts, policy: Policy) -> Iterator
         yield reason, None
     for change in proposal.judged:
         at_stake = list_effective_assessments(change)
-        if is_group(change.ref) and proposal.observed is not None:
+        if proposal.observed is not None:
             yield from filter(None, [GROUP.find_obstacle(change, proposal.observed)])
         yield from ((each.reason, each.remedy) for each in at_stake if each.risk is Risk.IMPOSSIBLE)
         for hazard in (name for each in at_stake for name in KINDS[change.ref.kind].hazards.list_names(each)):
-            if hazard and matches(hazard, policy.forbid):
+            if matches(hazard, policy.forbid):
                 yield f"{hazard} is forbidden on this cluster", _FORBIDDEN
         if isinstance(change, Delete | Recreate):
             yield from filter(None, [find_protection(proposal.desired, proposal.observed, policy)])
         # Every field is deferred: an apply would have nothing to do.
-        elif isinstance(change, Update) and not at_stake:
-            yield "; ".join(dict.fromkeys(f.deferred for f in change.fields if f.deferred)), None
+        elif not at_stake:
+            yield "; ".join(dict.fromkeys(f.deferred for f in fields_of(change) if f.deferred)), None
     yield from _find_increased_risks(proposal, policy)
 
 

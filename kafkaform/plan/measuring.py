@@ -59,7 +59,7 @@ def measure(
     """
     changes = [proposal.change for proposal in proposals]
     # The topics whose data is at risk, whatever their size; with prices, all of them.
-    topics = [each for each in proposals if is_topic(each.ref) and each.observed is not None]
+    topics = [each for each in proposals if is_topic(each.ref)]
     priced = target is not None and target.costs is not None
     sized = [each.observed for each in topics if priced or is_risky(each, facts)]
     sized += [observation.resources.get(ref) for ref in sorted(dropped) if is_topic(ref)]
@@ -139,7 +139,7 @@ def _add_recommits(
     offsets = {
         change.ref: {path: topic_ref(name) for path, name in first.items() if topic_ref(name) in staying}
         for change in changes
-        if is_group(change.ref) and (first := GROUP.first_offsets(change))
+        if (first := GROUP.first_offsets(change))
     }
     if audit is None or not any(offsets.values()):
         return facts
@@ -152,10 +152,11 @@ def _add_recommits(
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     committed = {ref: _find_committed(ref, topics, trail, observation) for ref, topics in offsets.items()}
     # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
-    oldest_ms = time.time_ns() // 1_000_000 - (facts.offset_retention_ms or 0)
+    now_ms = time.time_ns() // 1_000_000
     for ref, settings in committed.items():
         observed = observation.resources.get(ref)
         if facts.offset_retention_ms is not None and (observed is None or observed.live is None):
+            oldest_ms = now_ms - facts.offset_retention_ms
             committed[ref] = {
                 path: setting
                 for path, setting in settings.items()

@@ -273,7 +273,7 @@ def plan_from(
     """
     policy = policy or Policy()
     wanted = add_tombstones(desired, observation, policy)
-    return plan_of(diff(wanted, observation, facts), observation, facts, policy)
+    return plan_of(diff(wanted, observation, facts, unseen=True), observation, facts, policy)
 
 
 def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Policy) -> Plan:

@@ -98,7 +98,7 @@ def find_remaining(
     if observed is None or isinstance(remaining, Superseded) or remaining.change is None:
         return remaining
     # Only for what remains: a change that is done has nothing in its way.
-    obstacle = GROUP.find_obstacle(remaining.change, observed) if is_group(change.ref) else None
+    obstacle = GROUP.find_obstacle(remaining.change, observed)
     return remaining if obstacle is None else Superseded(*obstacle)
 
 
@@ -144,7 +144,7 @@ def _find_remaining_update(
     if observed is None:
         # A commit creates its group. Kafka 2.8 deletes a group with its last offset, as that in a topic that
         # is recreated.
-        if is_group(change.ref) and GROUP.first_offsets(change).keys() == {f.path for f in change.fields}:
+        if GROUP.first_offsets(change).keys() == {field.path for field in change.fields}:
             return RemainingChange(change)
         # A group that only had configs is gone with the last of them.
         emptied = change.uid is None and all(field.after is None for field in change.fields)

@@ -182,9 +182,8 @@ def _describe_causes(kind: Kind, path: str, context: UpdateContext) -> str:
     values = [
         f"{dependency.removeprefix(CONFIG_PREFIX)} is {format_value(kind.name, dependency, value).short}"
         for dependency in sorted(before.read_paths | after.read_paths)
-        if dependency != path
         # A field that changes as well is in the plan itself.
-        and (value := context.before.get(dependency)) == context.after.get(dependency) is not None
+        if (value := context.before.get(dependency)) == context.after.get(dependency) is not None
     ]
     return f", as {' and '.join(values)}" if values else ""
 

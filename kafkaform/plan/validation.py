@@ -122,7 +122,7 @@ def read_hidden(
             break
         time.sleep(pause)
         pause = min(pause * 1.5, _MAX_PAUSE_S)
-    shown = cluster.observe(refs, declared={ref: declared[ref] for ref in refs if ref in declared})
+    shown = cluster.observe(refs, declared={ref: declared[ref] for ref in refs})
     hidden = dict.fromkeys(refs - shown.resources.keys(), BEING_CREATED)
     return replace(
         observation,
@@ -143,11 +143,9 @@ def _describe_unvalidated(failures: Sequence[ClusterError], operations: int) -> 
     for errors in reasons.values():
         count = f"{len(errors):,} of {counted(operations, 'operation')}"
         message = f"the brokers did not validate {count}: {errors[0].message}"
-        if names := [
-            error.right.name for error in errors[1:] if isinstance(error, PermissionDenied) and error.right
-        ]:
+        right, *others = map(_missing_right, errors)
+        if names := [other.name for other in others if other is not None]:
             message += f", and on {listed(names)}"
-        right = _missing_right(errors[0])
         yield Diagnostic(
             "KF414",
             Severity.INFO,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status, to_integer
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import counted, nearest, setting
-from kafkaform.resources import GROUP, is_group, is_topic, topic_ref
+from kafkaform.resources import GROUP, is_topic, topic_ref
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, group_rule
 from kafkaform.rules.topic_values import DeclaredTopic, human, list_topics
@@ -92,7 +92,7 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     there = {*context.live, *context.inventory, *created}
     names = [ref.name for ref in there if is_topic(ref)]
     for planned in context.changes:
-        for topic in sorted(GROUP.first_offsets(planned.change).values() if is_group(planned.ref) else ()):
+        for topic in sorted(GROUP.first_offsets(planned.change).values()):
             ref = topic_ref(topic)
             if ref in there:
                 continue

@@ -152,7 +152,7 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
         }
 
     def find_obstacle(self, change: Change, observed: Observed) -> tuple[str, str] | None:
-        """Return why a live group prevents a change, and what to do; None if it does not.
+        """Return why a live group prevents a change, and what to do; None if it does not, or is no group.
 
         Changes of the offsets of a group with members are refused, and of a share group, which has none. It
         is called when a plan is made, and again right before it is applied.
@@ -200,7 +200,7 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
         return group.intended_protocol(observed.state) if group is not None else None
 
     def first_offsets(self, change: Change) -> Mapping[str, str]:
-        """Return the fields of whole topics; those of partitions belong to a reset."""
+        """Return a group's fields of whole topics; those of partitions belong to a reset."""
         match change:
             case Create(state=state) | Recreate(state=state):
                 paths = [*state]

@@ -253,8 +253,8 @@ def explain_recreation(uid: str | None) -> str:
 
 def _judge_replication_factor(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = context.before.get(path), context.after.get(path)
-    fewest_after, _ = (0, 0) if after is None else parse_range(after)
-    _, most_before = (None, None) if before is None else parse_range(before)
+    fewest_after = 1 if after is None else parse_range(after)[0]
+    most_before = None if before is None else parse_range(before)[1]
     noun = "replica" if str(after) == "1" else "replicas"
     change = f"every partition goes from {format_known(before)} to {format_known(after)} {noun}"
     # Some partitions may have one replica already; if any has more, its copies are lost.

@@ -17,6 +17,7 @@ from kafkaform.core.model import Desired, Recreate, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
+from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
@@ -31,6 +32,7 @@ from tests.support.plans.scenes import (
     declare_topic,
     group_ref,
     judge_saved,
+    list_statuses,
     state_of,
     topic,
 )
@@ -88,6 +90,8 @@ def test_topic_is_recreated_once(memory: MemoryCluster, uid: str) -> None:
     assert [consent.hazard for consent in plan.consents] == ["recreate"]
     saved, _ = plan_from_json(plan_to_json(plan, HEADER), "plan.json")
     assert saved == plan
+    reading = memory.observe([topic("orders"), group_ref()])
+    assert len(diff_saved(SavedPlan(saved, {}), reading, memory.facts())) == 2
     before = len(memory.executed)
     assert carry_out(judge_saved(saved, memory).plan, memory).complete
     assert tuple(type(operation) for operation in memory.executed[before:]) == STEPS
@@ -126,6 +130,7 @@ def test_protected_or_active_topic_is_refused(
         memory.join("g", ["orders"], members)
     (planned,) = plan_for(memory, declare(uid, protected=protected)).changes
     assert planned.status is Status.REFUSED
+    assert ("stop the members of this group" in (planned.remedy or "")) is bool(members)
     assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
 
 
@@ -225,5 +230,14 @@ def test_manifest_without_the_id_names_the_way(memory: MemoryCluster, uid: str) 
 
 def test_refused_recreation_leaves_its_group(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid, protected=True), READER)
-    assert [change.ref for change in plan.changes if change.status is Status.PLANNED] == []
-    assert group_ref() not in {change.ref for change in plan.changes}
+    assert list_statuses(plan) == {"orders": Status.REFUSED}
+    create_topic(memory, "other", 3)
+    plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
+    assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}
+
+
+def test_offsets_that_expired_since_the_recreation_need_consent(memory: MemoryCluster, uid: str) -> None:
+    recorded_apply(plan_for(memory, declare(uid), READER), memory)
+    memory._contents.groups.clear()
+    memory.offset_retention_ms = 0
+    assert list_statuses(plan_for(memory, declare(uid), READER)) == {"g": Status.NEEDS_CONSENT}

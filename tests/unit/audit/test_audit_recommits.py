@@ -15,6 +15,7 @@ from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected
 from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status
+from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
@@ -157,6 +158,9 @@ def test_commit_that_failed_was_none(memory: MemoryCluster) -> None:
 def test_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> None:
     """Within the time for which brokers keep offsets, a group that is not there shows that it was none."""
     intend(memory, plan_for(memory, group("orders")))
+    memory.execute([AlterConfigs(group_ref(), {"consumer.session.timeout.ms": "50000"}, ())])
+    assert status_of(plan_for(memory, group("orders", start="latest"))) is Status.PLANNED
+    memory.execute([AlterConfigs(group_ref(), {}, ("consumer.session.timeout.ms",))])
     assert status_of(plan_for(memory, group("orders", start="latest"))) is Status.PLANNED
     memory.offset_retention_ms = 0
     reason = find_creation(plan_for(memory, group("orders", start="latest"))).reason

@@ -104,9 +104,10 @@ def test_what_was_recreated_has_no_older_past(story: Story) -> None:
     assert values(story) == [DAY]
 
 
-def test_other_resources_and_other_kinds_do_not_count(story: Story) -> None:
+def test_other_resources_kinds_and_fields_do_not_count(story: Story) -> None:
     story.add("update", "orders", {RETENTION: (WEEK, DAY)}, kind="ConsumerGroup")
     story.add("update", "prices", {RETENTION: (WEEK, DAY)})
+    story.add("update", "orders", {"partitions": (1, 2)})
     assert values(story) == []
 
 
@@ -117,6 +118,25 @@ def test_making_and_deleting_is_known_by_time(story: Story) -> None:
     assert not trail.replaced_since(ORDERS, first.at)
     assert trail.replaced_since(ORDERS, "2026-11-03T11:00:00Z")
     assert not trail.replaced_since(ResourceRef("Topic", "prices"), "")
+
+
+@pytest.mark.parametrize(
+    ("action", "uid", "replaced"),
+    [
+        ("recreate", "new", True),
+        ("recreate", "old", False),
+        ("recreate", None, False),
+        ("create", "new", False),
+    ],
+)
+def test_recreation_in_doubt_took_place_if_another_topic_is_live(
+    story: Story, action: str, uid: str | None, replaced: bool
+) -> None:
+    story.add(action, "orders", {"partitions": (6, 2)}, result=None, uid="old")
+    trail = Trail(story.entries)
+    assert trail.replaced_since(ORDERS, "", uid) is replaced
+    assert trail.was_recreated_by(ORDERS, "run0") is (action == "recreate")
+    assert not trail.was_recreated_by(ORDERS, "run1")
 
 
 def test_record_that_does_not_exist_is_an_empty_trail(memory: MemoryCluster, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kafkaform.core.errors import PermissionDenied
+import pytest
+
+from kafkaform.core.errors import ClusterError, PermissionDenied, Unreachable
 from kafkaform.core.model import DataSize, Observed, ResourceRef
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.sizes import SAFE, create_topics, plan_cuts
@@ -15,7 +17,7 @@ FULL, EMPTY = (ResourceRef("Topic", name) for name in ("full", "empty"))
 class Asked(MemoryCluster):
     """Remembers whose sizes were asked for, or denies them."""
 
-    denied = False
+    error: ClusterError | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,8 +25,8 @@ class Asked(MemoryCluster):
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         self.asked.append({resource.ref for resource in resources})
-        if self.denied:
-            raise PermissionDenied("not for you")
+        if self.error is not None:
+            raise self.error
         return super().sizes(resources)
 
 
@@ -44,11 +46,13 @@ def test_safe_plan_reads_no_sizes() -> None:
     create_topics(cluster, SAFE)
     plan_cuts(cluster, SAFE)
     assert cluster.asked == []
-    # A plan stands without sizes.
+
+
+@pytest.mark.parametrize(("error", "sized"), [(PermissionDenied("none"), False), (Unreachable("none"), True)])
+def test_plan_stands_without_sizes(error: ClusterError, sized: bool) -> None:
     cluster = Asked()
-    cluster.denied = True
+    cluster.error = error
     create_topics(cluster, FULL)
     reasons, diagnostics = plan_cuts(cluster, FULL)
-    assert "holds" not in reasons["full"]
-    (found,) = (diagnostic for diagnostic in diagnostics if diagnostic.code == "KF416")
-    assert found.message.endswith("not for you")
+    assert ("holds at least 0 B;" in reasons["full"], "holds" in reasons["full"]) == (sized, sized)
+    assert [found.message[-4:] for found in diagnostics if found.code == "KF416"] == ["none"]

@@ -56,7 +56,7 @@ def test_durations_are_read_in_every_unit(text: str, milliseconds: int) -> None:
 INVALID = ("", "d", "7 dys", "7D", "-1", "-7d", "1e3", "1_000", "1h junk 3m", "30m1h", "1h1h", "1.d", ".5d")
 
 
-@pytest.mark.parametrize("text", [*INVALID, "1,5h", "٣d", "1y", "9" * 40])
+@pytest.mark.parametrize("text", [*INVALID, "1,5h", "٣d", "1y", "9" * 20])
 def test_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(
         ValueError, match=f"^'{re.escape(text)}' is not a duration; write .* 7d, 36h, 90m, 1h30m$"
@@ -122,13 +122,15 @@ def test_invalid_size_is_refused(text: str, reason: str) -> None:
         (45_000, "45s", "45s"),
         (1_234_567, "20m 34.567s", "about 20m 34s"),
         (5_400_000, "90m", "90m"),
+        (60_001, "1m 0.001s", "about 1m"),
         (86_401_000, "1d 1s", "about 1d"),
         (129_600_000, "36h", "36h"),
-        (360_000_000, "4d 4h", "4d 4h"),
+        (176_400_000, "2d 1h", "2d 1h"),
         (604_799_999, "6d 23h 59m 59.999s", "about 6d 23h 59m"),
         (604_800_000, "7d", "7d"),
         (606_034_567, "7d 20m 34.567s", "about 7d 20m"),
         (608_400_000, "7d 1h", "7d 1h"),
+        (10_810_800_000, "125d 3h", "about 125d"),
         (28_800_000_000, "333d 8h", "333d 8h"),
     ],
 )
@@ -187,6 +189,7 @@ def test_formatted_text_is_read_back(number: int) -> None:
         (1024, "1.0 KiB"),
         (1536, "1.5 KiB"),
         (2**40, "1.0 TiB"),
+        (1000 * 2**50, "1000.0 PiB"),
         (2**60, "1.0 EiB"),
     ],
 )

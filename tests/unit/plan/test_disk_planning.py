@@ -202,9 +202,16 @@ def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     assert "1.0 MiB to copy, about 504.0 MiB written meanwhile" in reason_of(plan)
 
 
-def test_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [({"retention_ms": "6000000"}, Status.REFUSED), ({"flush_ms": "6000000"}, Status.PLANNED)],
+)
+def test_retention_that_the_plan_changes_bounds_nothing(
+    memory: MemoryCluster, changed: dict[str, str], status: Status
+) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))
-    raised = declare_topic("busy", 1, 1, retention_ms="6000000", segment_bytes=str(MIB))
-    plan = plan_for(Written(memory), declare_topic("a", 1, 3), raised, target=SLOW)
-    assert list_statuses(plan) == {"a": Status.REFUSED, "busy": Status.PLANNED}
+    configs = {"retention_ms": "600000", "segment_bytes": str(MIB), **changed}
+    desired = declare_topic("a", 1, 3), declare_topic("busy", 1, 1, **configs)
+    plan = plan_for(Written(memory), *desired, target=SLOW)
+    assert list_statuses(plan) == {"a": status, "busy": Status.PLANNED}

@@ -19,6 +19,7 @@ from kafkaform.core.model import (
     Location,
     Observation,
     Observed,
+    Recreate,
     ResourceRef,
     Risk,
     Severity,
@@ -450,14 +451,32 @@ def test_declared_topic_is_changed_although_it_is_ignored_or_protected() -> None
     assert plan_change(desired, live(), protected=("t",)).status is Status.PLANNED
 
 
+@pytest.mark.parametrize(
+    ("desired", "uid", "changes", "codes"),
+    [
+        (declare, "id-t", [Recreate], []),
+        (declare, None, [], ["KF445"]),
+        (tombstone, "id-t", [Delete], []),
+        (tombstone, None, [Delete], []),
+    ],
+)
+def test_recreation_needs_topic_ids(
+    desired: Any, uid: str | None, changes: list[type], codes: list[str]
+) -> None:
+    plan = build_plan([desired(spec={"recreate": "id-t"})], replace(live(), uid=uid))
+    assert [type(planned.change) for planned in plan.changes] == changes
+    assert [found.code for found in plan.diagnostics] == codes
+
+
 def test_pruning_acts_only_on_what_is_owned() -> None:
     topics = [live(name=n) for n in ("a.1", "a.2", "a.audit", "b.1", "a-ignored")]
-    topics.append(live(name="a.internal", internal=True))
+    group = Observed(ResourceRef("ConsumerGroup", "a.g"), None, {})
+    topics += [live(name="a.internal", internal=True), group]
     globs: dict[str, Any] = {"owns": NameGlobs(("a*",)), "ignore": NameGlobs(("*-ignored",))}
     plan = build_plan([declare(name="a.2")], *topics, prune=True, protected=("*.audit",), **globs)
     assert [(c.ref.name, c.status, c.location) for c in plan.changes] == [("a.1", Status.NEEDS_CONSENT, None)]
     # What is protected stays listed, and is no refused change, which would fail every apply.
-    assert [r.name for r in plan.unmanaged] == ["a.audit", "a.internal", "b.1"]
+    assert [r.name for r in plan.unmanaged] == ["a.audit", "a.internal", "b.1", "a.g"]
     assert plan.unchanged == 1
 
 
@@ -559,6 +578,9 @@ def test_suggested_consents_name_each_scope_once() -> None:
     unlimited = live({"retention.ms": "-1", "retention.bytes": "-1"})
     (finding,) = list_idle_consents(declare(cuts, allow={"retention-cut": "T-1"}), unlimited)
     assert str(finding.suggestion).count("retention-cut from") == 1
+    kept = {"retention-cut": "T-1", "retention-cut from 3d": "T-2"}
+    for finding in list_idle_consents(declare(cuts, allow=kept), unlimited):
+        assert "retention-cut from 3d: T-2" in str(finding.suggestion)
     desired, values, _ = IDLE["for any value, beside one for this"]
     (finding,) = list_idle_consents(desired, live(values))
     assert "retention-cut from" not in str(finding.suggestion)

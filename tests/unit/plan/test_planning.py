@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -34,9 +35,9 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.operations import MAX_WEIGHT
+from kafkaform.core.operations import MAX_WEIGHT, Operation
 from kafkaform.core.plans import AffectedConsumer, Consent, Plan
-from kafkaform.core.rights import Right, grant
+from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
 from kafkaform.plan import planning, validation
 from kafkaform.plan.conclusion import narrow
@@ -54,6 +55,7 @@ from tests.support.plans.scenes import (
     DAY,
     QUIET,
     WEEK,
+    FakeClock,
     Watched,
     absent,
     create_topic,
@@ -82,17 +84,22 @@ def test_differences_are_found_once_and_judged_with_all_facts(
 ) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
     create_topic(memory, "moved", 2)
+    create_topic(memory, "dropped", 1)
+    memory.commit("g", {})
     calls = Mock()
     monkeypatch.setattr(planning, "diff", calls.diff)
     monkeypatch.setattr(planning, "judge", calls.judge)
     calls.diff.side_effect, calls.judge.side_effect = diff, judge
     desired = [declare_topic("cut", retention_ms=DAY), declare_topic("moved", 2, 3)]
-    plan = build_plan(Request(desired), memory, Settings(rules={**QUIET, "KF403": "error"}), None)
-    assert list_statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
+    request = Request([*desired, Desired(group_ref(), None)], dropped={topic("dropped")})
+    plan = build_plan(request, memory, Settings(rules={**QUIET, "KF403": "error"}), None)
+    statuses = {"cut": Status.REFUSED, "moved": Status.PLANNED, "g": Status.NEEDS_CONSENT}
+    assert list_statuses(plan) == statuses
     ((_, _, known),) = [call.args for call in calls.diff.call_args_list]
     assert known.get(ReplicaFacts).placements.keys() == {topic("moved")}
     ((_, facts),) = [call.args for call in calls.judge.call_args_list]
-    assert facts.sizes == {topic("cut"): DataSize(0, 3), topic("moved"): DataSize(0, 2)}
+    sizes = {"cut": DataSize(0, 3), "moved": DataSize(0, 2), "dropped": DataSize(0, 1)}
+    assert facts.sizes == {topic(name): size for name, size in sizes.items()}
     assert facts.get(ReplicaFacts).partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
 
 
@@ -198,8 +205,8 @@ def hide_until(memory: MemoryCluster, ref: ResourceRef, shown_at: int) -> Watche
 def test_topic_in_creation_is_read_again_and_never_refused(
     memory: MemoryCluster, shown_at: int, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validation, "_MIN_PAUSE_S", 0.0)
-    monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
+    clock = FakeClock()
+    monkeypatch.setattr(validation, "time", SimpleNamespace(monotonic=clock.clock.now, sleep=clock.sleep))
     create_topic(memory, "new", 3)
     messages: list[str] = []
     cluster = hide_until(memory, topic("new"), shown_at)
@@ -215,6 +222,8 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     assert plan.unknown == (() if shown else (topic("new"),))
     (note,) = messages
     assert "1 new topic" in note
+    assert (clock.naps[:2], max(clock.naps) <= 2) == ([0.25, 0.375], True)
+    assert (sum(clock.naps) >= validation.SHOWN_TIMEOUT_S) is not shown
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
@@ -235,18 +244,22 @@ def objecting(memory: MemoryCluster, error: ClusterError) -> Watched:
 
 
 def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster) -> None:
-    right = Right("AlterConfigs", "topic", "a")
-    error = PermissionDenied("it lacks AlterConfigs", hint=f"grant it: {grant(right)}", right=right)
-    (note,) = plan_for(objecting(memory, error), declare_topic("a")).diagnostics
+    def lack_right(operation: Operation) -> ClusterError:
+        right = Right("AlterConfigs", "topic", operation.ref.name)
+        return PermissionDenied(f"it lacks {right.operation} on {right.name}", right=right)
+
+    cluster = override(memory, validate=lambda operations: [*map(lack_right, operations)])
+    (note,) = plan_for(cluster, declare_topic("a"), declare_topic("b"), declare_topic("c")).diagnostics
     assert note.code == "KF414"
+    assert "3 of 3 operations: it lacks AlterConfigs on a, and on b, c" in note.message
     assert "an account that only plans does not need it" in str(note.suggestion)
     assert "--operation AlterConfigs --topic a" in str(note.suggestion)
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
 def test_missing_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -> None:
-    plan = plan_for(objecting(memory, error), declare_topic("a"))
-    assert (list_statuses(plan), plan.broker_validated) == ({"a": Status.PLANNED}, False)
+    plan = plan_for(objecting(memory, error), declare_topic("a"), declare_topic("b"))
+    assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
     assert [d.code for d in plan.diagnostics] == ["KF414"]
 
 
@@ -361,6 +374,7 @@ def test_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster
         replace(same, intent=replace(same.intent, labels={"team": "platform"})),
         declare_group("both", "analytics", "same", "changes"),
         declare_group("none", "platform", "same"),
+        replace(declare_group("gone", "platform", "changes"), state=None),
     ]
     plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
     assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]

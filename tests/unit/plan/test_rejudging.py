@@ -14,7 +14,19 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import Unreachable
-from kafkaform.core.model import SAFE, Change, DataSize, Delete, Desired, Intent, ResourceRef, Status, Update
+from kafkaform.core.model import (
+    SAFE,
+    Change,
+    DataSize,
+    Delete,
+    Desired,
+    Intent,
+    ResourceRef,
+    Risk,
+    RiskAssessment,
+    Status,
+    Update,
+)
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
@@ -78,14 +90,14 @@ def test_saved_plan_is_judged_once_with_all_facts(
     assert sizes == [{}, {topic("cut"): DataSize(0, 3)}]
 
 
-def claim_safe(plan: Plan) -> Plan:
-    """The plan, edited: it says that everything is safe and to be done."""
+def claim_risk(plan: Plan, claimed: RiskAssessment = SAFE) -> Plan:
+    """Return the plan, edited by hand: all of it has this risk and is to be done."""
     planned = find_change(plan)
     change: Change = planned.change
     if isinstance(change, Update):
-        change = replace(change, fields=tuple(replace(field, assessment=SAFE) for field in change.fields))
+        change = replace(change, fields=tuple(replace(field, assessment=claimed) for field in change.fields))
     else:
-        change = replace(change, assessment=SAFE)
+        change = replace(change, assessment=claimed)
     planned = replace(planned, change=change, status=Status.PLANNED, reason=None)
     return save_plan(replace(plan, changes=(planned,), consents=()))
 
@@ -94,16 +106,33 @@ def alter_config(cluster: MemoryCluster, name: str, key: str, value: str) -> Non
     assert cluster.execute([AlterConfigs(topic(name), {key: value}, ())]) == [None]
 
 
-@pytest.mark.parametrize("wanted", [absent("t"), declare_topic("t", retention_ms=DAY)])
-def test_loss_that_a_plan_calls_safe_is_refused(memory: MemoryCluster, wanted: Desired) -> None:
+CUT = declare_topic("t", retention_ms=DAY)
+ELECTION = RiskAssessment(Risk.DESTRUCTIVE, "unclean-election")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "claimed"),
+    [(absent("t"), SAFE), (CUT, SAFE), (CUT, ELECTION)],
+    ids=["deletion", "cut", "hazard"],
+)
+def test_loss_that_a_plan_does_not_name_is_refused(
+    memory: MemoryCluster, wanted: Desired, claimed: RiskAssessment
+) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
-    plan = claim_safe(plan_for(memory, wanted))
+    plan = claim_risk(plan_for(memory, wanted), claimed)
     assert find_change(plan).status is Status.PLANNED
     change = find_change(judge_again(plan, memory))
     assert change.status is Status.REFUSED
     assert "is destructive" in str(change.reason)
-    assert "and safe in the plan" in str(change.reason)
+    assert f"and {claimed.risk.label}" in str(change.reason)
     assert KINDS["Topic"].operations(change.change) == KINDS["Topic"].operations(find_change(plan).change)
+
+
+def test_other_disruption_of_the_same_risk_needs_no_new_plan(memory: MemoryCluster) -> None:
+    create_topic(memory, "t", retention_ms=WEEK)
+    wanted = replace(declare_topic("t", 6, retention_ms=WEEK), intent=Intent(keyed=True))
+    plan = claim_risk(plan_for(memory, wanted), RiskAssessment(Risk.DISRUPTIVE, "replica-move"))
+    assert find_change(judge_again(plan, memory)).status is Status.PLANNED
 
 
 def test_refused_change_keeps_its_reason(memory: MemoryCluster) -> None:
@@ -178,9 +207,13 @@ def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
     assert find_change(judge_again(silent, memory)).status is Status.REFUSED
 
 
-def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize(("days", "status"), [(1, Status.REFUSED), (60, Status.PLANNED)])
+def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(
+    memory: MemoryCluster, days: int, status: Status
+) -> None:
     create_topic(memory, "t")
-    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
+    wanted = declare_topic("t", retention_ms=str(days * int(DAY)))
+    plan = save_plan(plan_for(memory, wanted, allow="Topic/t:retention-cut"))
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
     month = str(30 * int(DAY))
     facts, observed = memory.facts(), memory.observe([topic("t")])
@@ -190,8 +223,9 @@ def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Memor
     live = observed.resources[topic("t")]
     live = replace(live, effective={**live.effective, "config.retention.ms": month})
     now = find_change(judge_by(plan, replace(observed, resources={topic("t"): live}), facts, Policy()))
-    assert now.status is Status.REFUSED
-    assert "retention.ms in force before the change is 30d now, and 7d in the plan" in str(now.reason)
+    assert now.status is status
+    risen = "retention.ms in force before the change is 30d now, and 7d in the plan"
+    assert (risen in str(now.reason)) is (status is Status.REFUSED)
 
 
 def test_present_settings_hold_for_a_saved_plan(memory: MemoryCluster) -> None:
@@ -230,14 +264,17 @@ def test_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryC
     assert narrow(plan, ["Topic/t00"]).subset
 
 
-def test_done_change_is_not_judged(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize(("retention", "result"), [(DAY, Result.ALREADY), ("5", Result.MOVED)])
+def test_done_or_superseded_change_is_not_judged(
+    memory: MemoryCluster, retention: str, result: Result
+) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
-    plan = claim_safe(plan_for(memory, declare_topic("t", retention_ms=DAY)))
-    alter_config(memory, "t", "retention.ms", DAY)
+    plan = claim_risk(plan_for(memory, declare_topic("t", retention_ms=DAY)))
+    alter_config(memory, "t", "retention.ms", retention)
     now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
     assert now.plan == plan
     report = apply(now.plan, memory, observation=now.observation)
-    assert [result.result for result in report.results] == [Result.ALREADY]
+    assert [each.result for each in report.results] == [result]
 
 
 def test_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:

@@ -512,6 +512,7 @@ def test_new_resource_is_not_closed_where_the_setting_is_unknown(
 ) -> None:
     groups = {"g": "new", "other": "read"}
     manifests = [manifest(name, "ConsumerGroup", topics=[topic]) for name, topic in groups.items()]
+    manifests.append(manifest("gone", "ConsumerGroup", topics=["new"], state="absent"))
     declared = load_manifests(tmp_path, manifest("a", **spec), *manifests)
     settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone, "User:root")
     planned = plan(declared, [], settings, topics=["live"])

@@ -286,11 +286,14 @@ def test_change_has_its_risk_and_hazard(before: Values, after: Values, hazard: s
 
 @pytest.mark.parametrize(("partitions", "text"), [(3, "lost"), (12, "is broken")])
 def test_change_of_partitions_of_an_empty_topic_loses_nothing(partitions: int, text: str) -> None:
-    empty, full = (
-        judge_topic_change(SIX, {"partitions": partitions}, size=DataSize(size)) for size in (0, 1)
+    empty, full, unread = (
+        judge_topic_change(SIX, {"partitions": partitions}, size=size)
+        for size in (DataSize(0), DataSize(1), DataSize(0, 6, unread=1))
     )
-    assert (text in full.reason, text in empty.reason) == (True, False)
+    assert (text in full.reason, text in unread.reason, text in empty.reason) == (True, True, False)
     assert empty.reason.endswith("(the topic holds no data)")
+    cut = judge_topic_change({"segment.ms": "9"}, {"segment.ms": "1"}, size=DataSize(1))
+    assert "holds" not in cut.reason, "the number of records does not matter"
 
 
 def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:

@@ -11,9 +11,10 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.config.settings import AuditSettings, Settings
+from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
@@ -295,6 +296,9 @@ def test_password_that_no_listener_compares_is_set_once_by_consent(
         patch.setattr("tests.support.memory_cluster.users.log_in", lambda *_: None)
         plan = applied.plan()
         assert "password unknown" in render_plan(plan).plain
+        forbidding = ClusterSettings("dev", ClientProperties(), forbid=("*",))
+        (change,) = judge_saved(plan, cluster, target=forbidding).plan.changes
+        assert change.status is Status.REFUSED
         _, report = recorded_apply(plan, cluster)
         assert [each.result for each in report.results] == [Result.APPLIED]
         # Once more: the record shows that it was done, and no reading that it was undone.

@@ -7,15 +7,19 @@ from collections.abc import Mapping
 
 import pytest
 
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.core.errors import Unreachable
-from kafkaform.core.model import Intent, Status
+from kafkaform.core.model import Desired, Intent, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.units import parse_duration
 from kafkaform.core.values import replace
 from kafkaform.inspect.successions import GroupStage, Succession, SuccessionVerdict, read_successions
 from kafkaform.report.succession import list_notes
+from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.succession import Predecessor, SuccessionFacts
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import (
+    FakeClock,
     absent,
     create_topic,
     declare_reader,
@@ -25,7 +29,13 @@ from tests.support.plans.scenes import (
     topic,
 )
 
-SUCCESSOR = replace(declare_topic("new", 1), intent=Intent(keyed=False, spec={"succeeds": "old"}))
+
+def declare_successor(name: str, before: str) -> Desired:
+    return replace(declare_topic(name, 1), intent=Intent(keyed=False, spec={"succeeds": before}))
+
+
+SUCCESSOR = declare_successor("new", "old")
+NEXT = declare_successor("next", "new")
 GROUP = declare_reader("new")
 READ_ALL = {("old", 0): 10, ("old", 1): 0}
 
@@ -49,6 +59,13 @@ def follow(cluster: MemoryCluster) -> Succession:
         cluster, cluster.facts(), [SUCCESSOR, GROUP], {"new": "old"}, pause=lambda _: None
     )
     return succession
+
+
+def carry_out(cluster: MemoryCluster, *desired: Desired) -> list[str]:
+    """Plan and apply manifests; returns the resources that changed."""
+    plan = plan_for(cluster, *desired)
+    assert apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).complete
+    return [str(change.ref) for change in plan.changes]
 
 
 def write_now(cluster: MemoryCluster) -> None:
@@ -171,3 +188,34 @@ def test_saved_plan_is_refused_if_records_came_since(cluster: MemoryCluster, cha
     write_now(cluster)
     judged = judge_saved(saved, cluster, intents={SUCCESSOR.ref: SUCCESSOR.intent}).plan
     assert ["KF120" in str(planned.reason) for planned in judged.changes] == [True]
+
+
+def test_second_succession_begins_after_first(cluster: MemoryCluster) -> None:
+    """The tombstone of the first predecessor, and `succeeds` of the second, may stay meanwhile."""
+    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
+    manifests = absent("old"), SUCCESSOR, NEXT, declare_reader("next")
+    cluster.write("new", 0, 5)
+    assert carry_out(cluster, *manifests) == ["Topic/next", "Topic/old"]
+    assert carry_out(cluster, *manifests) == []
+    cluster.commit("g", {("new", 0): 5})
+    assert carry_out(cluster, *manifests) == ["ConsumerGroup/g"]
+    assert carry_out(cluster, absent("old"), absent("new"), *manifests[2:]) == ["Topic/new"]
+    assert cluster.groups(["g"]).groups["g"].committed == {("next", 0): 0}
+
+
+@pytest.mark.parametrize("last", ["next", "last"])
+def test_group_does_not_skip_a_succession(cluster: MemoryCluster, last: str) -> None:
+    create_topic(cluster, "next", 1)
+    create_topic(cluster, "last", 1)
+    cluster.commit("g", READ_ALL)
+    successors = SUCCESSOR, NEXT, declare_successor("last", "next")
+    plan = plan_for(cluster, declare_topic("old", 2), *successors, declare_reader(last))
+    assert plan.changes == ()
+    (note,) = (note for note in plan.diagnostics if note.code == "KF218")
+    assert "it reads old, and has not moved to" in note.message
+
+
+def test_group_outside_a_circle_of_successors_does_not_wait() -> None:
+    circle = {"a": "b", "b": "c", "c": "a"}
+    facts = SuccessionFacts({name: Predecessor(before, name) for name, before in circle.items()})
+    assert facts.find_waits(Group("g", "classic", "Empty", positions=(Position("other", 0, 4),))) == {}

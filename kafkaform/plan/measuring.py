@@ -131,8 +131,8 @@ def _add_recommits(
 ) -> Facts:
     """Add to the facts the first offsets that an earlier apply committed and that are gone.
 
-    A commit creates the group. If there is no group, and an apply without a result began less than
-    `offsets.retention.minutes` ago, it died before it committed: the offsets cannot have expired since.
+    Offsets that were committed less than `offsets.retention.minutes` ago have not expired, unless no member
+    joined the group since. So what an apply whose result is not known was to commit since then is no loss.
     """
     # Only in topics that exist, and stay: a new one has no records to skip or to read again.
     staying = observation.resources.keys() - {c.ref for c in changes if isinstance(c, Recreate)}
@@ -152,16 +152,16 @@ def _add_recommits(
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     committed = {ref: _find_committed(ref, topics, trail, observation) for ref, topics in offsets.items()}
     # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
-    now_ms = time.time_ns() // 1_000_000
-    for ref, settings in committed.items():
-        observed = observation.resources.get(ref)
-        if facts.offset_retention_ms is not None and (observed is None or observed.live is None):
-            oldest_ms = now_ms - facts.offset_retention_ms
-            committed[ref] = {
+    oldest_ms = time.time_ns() // 1_000_000 - (facts.offset_retention_ms or 0)
+    if facts.offset_retention_ms is not None:
+        committed = {
+            ref: {
                 path: setting
                 for path, setting in settings.items()
-                if not setting.unended or _parse_milliseconds(setting.at) <= oldest_ms
+                if setting.certain or _parse_milliseconds(setting.at) <= oldest_ms
             }
+            for ref, settings in committed.items()
+        }
     lost = {ref: settings for ref, settings in committed.items() if settings}
     return facts.add_part(RecordFacts(lost)) if lost else facts
 

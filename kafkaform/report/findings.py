@@ -126,6 +126,8 @@ _IN_FULL = 2
 """The findings of a rule that are listed in full before the others are counted; one if they are alike."""
 MANY_IN_FULL = 10
 """The same for errors, and for what a branch causes."""
+WAITS = frozenset({"KF218"})
+"""The rules that say why a resource is not changed yet, though it is not as declared."""
 
 
 class UnchangedFindings(Value):
@@ -163,8 +165,8 @@ class PlanFindings(Value):
     """The findings of a plan, by their relevance to its changes.
 
     Attributes:
-        relevant: All errors, what the branch causes, and findings on resources that change, on several
-            resources and on the cluster.
+        relevant: All errors, what the branch causes, and findings on resources that change or wait, on
+            several resources and on the cluster.
         decisive: The errors among them that no change has as its reason.
         caused: The warnings that the branch causes, and that are not about a change.
         remaining: The other relevant ones that no change has as their reason.
@@ -237,7 +239,8 @@ def divide_findings(plan: Plan) -> PlanFindings:
         ref = finding.ref
         # An error counts even on a resource that does not change: it makes the command fail, and its reason
         # must be seen.
-        if ref is None or ref in changes or is_open_error(finding) or finding.by_branch:
+        is_relevant = is_open_error(finding) or finding.by_branch or finding.code in WAITS
+        if ref is None or ref in changes or is_relevant:
             relevant.append(finding)
             if ref in changes and finding.waived is None and _is_stated(finding, changes[ref]):
                 stated.setdefault(ref, []).append(finding)

@@ -17,7 +17,7 @@ from kafkaform.report.document import (
     list_codes,
     name_cluster,
 )
-from kafkaform.report.findings import FurtherFindings
+from kafkaform.report.findings import WAITS, FurtherFindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +36,9 @@ SYMBOLS = {
     "recreate": TextSpan("-/+", Role.VERY_BAD),
 }
 SEVERITY_ROLES = {Severity.ERROR: Role.BAD, Severity.WARNING: Role.WARNING, Severity.INFO: Role.MUTED}
-# The note on the right that validation needs, and the one on what principals may do: readers decide by them,
-# so they are not among the notes that are only counted. Without a right, the last line of a plan says all.
-_DECISIVE = frozenset({"KF414", "KF431"})
+# The notes on the right that validation needs, on what principals may do, and on what waits: readers decide
+# by them, so they are not only counted. Without a right, the last line of a plan says all.
+_DECISIVE = frozenset({"KF414", "KF431"}) | WAITS
 
 
 def describe_context(header: PlanHeader | None, cluster_id: str) -> tuple[list[Inline], list[Inline]]:

@@ -76,8 +76,23 @@ class SuccessionFacts(Value):
 
     def find_waits(self, group: Group) -> dict[str, str]:
         """Return the successors on which a group cannot start yet, with the reasons."""
-        waits = {name: each.explain_wait(group) for name, each in self.predecessors.items()}
+        waits = {
+            name: each.explain_wait(group) or self._explain_skip(each, group)
+            for name, each in self.predecessors.items()
+        }
         return {name: why for name, why in waits.items() if why}
+
+    def _explain_skip(self, predecessor: Predecessor, group: Group) -> str:
+        """Return why a group would skip the predecessor; empty if it reads no topic before it."""
+        if predecessor.name in group.topics:
+            return ""
+        earlier, passed = self.predecessors.get(predecessor.name), {predecessor.name}
+        while earlier is not None and earlier.name not in passed:
+            if earlier.name in group.topics:
+                return f"it reads {earlier.name}, and has not moved to {predecessor.name} yet"
+            passed.add(earlier.name)
+            earlier = self.predecessors.get(earlier.name)
+        return ""
 
 
 class GroupStage(StrEnum):

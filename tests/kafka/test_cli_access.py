@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import random
 import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from threading import Event
-from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
@@ -24,15 +21,12 @@ from confluent_kafka.admin import AclOperation
 from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import ALL_OPERATIONS, CLUSTER_NAME, Acl
 from kafkaform.core.acls import ResourceType as Protected
-from kafkaform.core.files import replace
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory, get_repository
-from kafkaform.devcluster.jars.java import find_java
-from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.access.spec import find_obstacle
-from tests.support.cli.project import ROOT, Project
+from tests.support.applications.processes import run_application
+from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
@@ -42,8 +36,6 @@ from tests.support.clusters.fixtures import (
     start_guarded,
 )
 
-APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
-STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
 REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
 ACCESS = """\
 apiVersion: kafkaform/v1
@@ -444,45 +436,12 @@ def list_writable(kafka: DevCluster, properties: dict[str, str]) -> list[str]:
 # --- real applications -----------------------------------------------------------------------------
 
 
-def fetch_streams_jar() -> Path:
-    """The jar of Kafka Streams, which brokers do without; downloaded once."""
-    name = f"kafka-streams-{KAFKA_VERSION}.jar"
-    path = get_cache_directory() / name
-    if not path.exists():
-        address = f"{get_repository()}/org/apache/kafka/kafka-streams/{KAFKA_VERSION}/{name}"
-        with urlopen(address, timeout=60) as answer:
-            content = answer.read()
-        assert hashlib.sha256(content).hexdigest() == STREAMS_SHA256, "it is not the jar that is known"
-        replace(path, content)
-    return path
-
-
-@contextmanager
 def application(
     account: Account, folder: Path, *topics: str, **properties: str
-) -> Iterator[subprocess.Popen[str]]:
-    """A Streams application, or with one topic a member of a share group: see Application.java."""
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    """An application of an account: see Application.java."""
     login = account.write_java_properties(folder)
-    given = {"bootstrap.servers": account.servers, **properties}
-    lines = "".join(f"{name.replace('_', '.')}={value}\n" for name, value in given.items())
-    login.write_text(login.read_text() + lines)
-    classpath = os.pathsep.join(map(str, [*fetch_kafka_classpath(), fetch_streams_jar()]))
-    command_line: list[str | Path] = [
-        str(find_java().path),
-        "-Xmx256m",
-        "-cp",
-        classpath,
-        APPLICATION,
-        login,
-        *topics,
-    ]
-    with subprocess.Popen(
-        command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return run_application(login, *topics, bootstrap_servers=account.servers, **properties)
 
 
 def list_refusals(account: Account, folder: Path, *topics: str, **properties: str) -> set[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -15,27 +13,11 @@ from kafkaform.core.values import replace
 from kafkaform.resources import group_ref, topic_ref
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import DeleteOffsets
-from tests.support.cli.project import ROOT, Call, Project, environment
+from tests.support.cli.kills import AUDITED, Kill, run_killed_apply
+from tests.support.cli.project import Call, Project
 from tests.support.clusters.fixtures import bring_back, connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import delete_topic, make_topic
-
-AUDITED = {"KAFKAFORM_AUDIT": "true"}
-KILLED = """
-import os, signal, sys
-from kafkaform.cli.main import run
-from kafkaform.cluster.kafka.cluster import KafkaCluster
-
-step, execute = sys.argv[1], KafkaCluster.execute
-
-def die(self, operations, *guard):
-    if type(operations[0]).__name__ == step:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return execute(self, operations, *guard)
-
-KafkaCluster.execute = die
-run(sys.argv[2:])
-"""
 
 
 def run_apply(project: Project, *arguments: object) -> Call:
@@ -98,16 +80,7 @@ def test_topic_gets_fewer_partitions_once(project: Project, orders: str) -> None
 def test_apply_killed_before_a_step_is_continued(project: Project, orders: str, step: str) -> None:
     uid = read_id(project, orders)
     write_topic(project, partitions=1, recreate=uid)
-    arguments = ["apply", "topics", "--auto-approve", "--no-lock"]
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, step, *map(str, project.add_cluster(arguments))],
-        cwd=project.folder,
-        env=environment(PYTHONPATH=str(ROOT), **AUDITED),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run_killed_apply(project, Kill(step), "topics").needs(-signal.SIGKILL)
     assert ("orders" in project.live()) is (step != "CreateTopic")
     run_apply(project, "topics").needs(0)
     assert project.live()["orders"]["partitions"] == 1

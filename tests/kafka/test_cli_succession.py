@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 
+from tests.support.applications.processes import run_application
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import TIMEOUT_S, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually
+from tests.support.clusters.group_clients import (
+    KEYS,
+    check_order,
+    commit,
+    read_numbers,
+    running,
+    write_numbers,
+)
 
-KEYS = 20
 QUIET = "2s"
-
-
-def produce(project: Project, topic: str, numbers: Sequence[int]) -> None:
-    """Produce the records of these numbers, each with the key of its remainder."""
-    producer = Producer({"bootstrap.servers": project.servers})
-    for number in numbers:
-        producer.produce(topic, str(number), str(number % KEYS))
-    assert producer.flush(TIMEOUT_S) == 0
-
-
-def consume(project: Project, group: str, topic: str, protocol: str, records: int) -> list[int]:
-    """Read so many records as a member of a group, commit, and leave; returns their numbers."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": project.servers,
-            "group.id": group,
-            "group.protocol": protocol,
-            "auto.offset.reset": "error",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([topic])
-    numbers: list[int] = []
-    deadline = time.monotonic() + TIMEOUT_S
-    while len(numbers) < records and time.monotonic() < deadline:
-        message = consumer.poll(0.5)
-        if message is not None:
-            assert message.error() is None
-            numbers.append(int(message.value() or b""))
-    consumer.commit(asynchronous=False)
-    consumer.close()
-    assert len(numbers) == records
-    return numbers
+HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -55,29 +30,25 @@ def test_groups_read_each_key_in_order_across_both_topics(project: Project, prot
     old = project.topic("old", partitions=6)
     group = project.group("g", topics=[old], protocol=protocol, offsets={"initial": "earliest"})
     assert project.apply("topics").code == 0
-    produce(project, old, range(200))
-    numbers = consume(project, group, old, protocol, 80)
+    write_numbers(project.servers, old, range(200))
+    numbers = read_numbers(project.servers, group, old, 80, protocol)
     new = project.topic("new", partitions=2, succeeds=old, quietPeriod=QUIET)
     project.group("g", topics=[new], protocol=protocol, offsets={"initial": "earliest"})
     assert project.apply("topics").code == 0
     # Producers have moved; the group has not read all of the predecessor, and nobody reads it.
-    produce(project, new, range(200, 300))
+    write_numbers(project.servers, new, range(200, 300))
     assert [group["stage"] for group in follow(project, 1)] == ["stopped"]
-    numbers += consume(project, group, old, protocol, 120)
+    numbers += read_numbers(project.servers, group, old, 120, protocol)
     eventually(lambda: follow(project), lambda groups: [group["stage"] for group in groups] == ["ready"])
     assert project.apply("topics").code == 0
     # auto.offset.reset is an error here, so that it starts at the committed offset.
-    numbers += consume(project, group, new, protocol, 100)
-    assert sorted(numbers) == list(range(300))
-    read = defaultdict(list)
-    for number in numbers:
-        read[number % KEYS].append(number)
-    assert all(in_order == sorted(in_order) for in_order in read.values())
+    numbers += read_numbers(project.servers, group, new, 100, protocol)
+    check_order(numbers, range(300))
     assert [group["stage"] for group in follow(project, 0)] == ["moved"]
     # A producer that stayed behind is seen.
-    produce(project, old, range(300, 301))
+    write_numbers(project.servers, old, range(300, 301))
     assert [group["stage"] for group in follow(project, 1)] == ["moved early"]
-    consume(project, group, old, protocol, 1)
+    read_numbers(project.servers, group, old, 1, protocol)
     project.topic("old", state="absent")
     consent = ("--allow", f"Topic/{old}:delete")
     refused = project.run("plan", "topics", *consent)
@@ -85,37 +56,6 @@ def test_groups_read_each_key_in_order_across_both_topics(project: Project, prot
     project.topic("new", partitions=2, succeeds=old, quietPeriod=QUIET, recoveryWindow=QUIET)
     eventually(lambda: project.apply("topics", *consent).code, lambda code: code == 0)
     assert follow(project, 0) == []
-
-
-def test_group_waits_for_open_transaction_on_predecessor(project: Project) -> None:
-    old = project.topic("old", partitions=1)
-    group = project.group("g", topics=[old], offsets={"initial": "earliest"})
-    assert project.apply("topics").code == 0
-    producer = Producer({"bootstrap.servers": project.servers, "transactional.id": old})
-    producer.init_transactions(TIMEOUT_S)
-    producer.begin_transaction()
-    producer.produce(old, "0", "0")
-    assert producer.flush(TIMEOUT_S) == 0
-    new = project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET)
-    project.group("g", topics=[new], offsets={"initial": "earliest"})
-    assert project.apply("topics").code == 0
-    # Not before the quiet period is over, so that only the transaction holds the group up.
-    eventually(lambda: follow_all(project)["producers"], lambda named: named == [])
-    plan = project.run("plan", "topics", "--verbose").needs(0)
-    assert "KF218" in plan.words
-    assert f"transaction '{old}' (producer " in plan.words
-    assert "No changes" in plan.out
-    (note,) = follow_all(project, 1)["notes"]
-    assert note.startswith(f"transaction '{old}'")
-    producer.commit_transaction(TIMEOUT_S)
-    consume(project, group, old, "classic", 1)
-    # Its position is before the marker, which is no record.
-    consent = ("--allow", f"ConsumerGroup/{group}:offset-reset")
-    project.run("reset", group, "--topic", old, "--to", "latest", "--out", "reset.json", *consent).needs(0)
-    assert project.apply("reset.json").code == 0
-    eventually(lambda: follow(project), lambda groups: [group["stage"] for group in groups] == ["ready"])
-    assert project.apply("topics").code == 0
-    assert [group["stage"] for group in follow(project, 0)] == ["moved"]
 
 
 def test_producer_of_late_records_is_named_and_record_has_the_steps(project: Project) -> None:
@@ -133,11 +73,119 @@ def test_producer_of_late_records_is_named_and_record_has_the_steps(project: Pro
     assert f"{new} succeeds {old}: stuck" in project.run("doctor", "topics", "--rule", "KF314").needs(2).words
     project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET)
     group = project.group("g", topics=[new], offsets={"initial": "earliest"})
-    consume(project, group, old, "classic", 1)
+    read_numbers(project.servers, group, old, 1)
     eventually(lambda: follow(project), lambda groups: [group["stage"] for group in groups] == ["ready"])
     project.run("apply", "topics", "--auto-approve", "--no-lock", env=audited).needs(0)
     (change, *_) = project.run("history", group, "--format", "json").needs(0).json["changes"]
     assert change["successions"] == [{"from": old, "to": new, "step": "first offsets"}]
+
+
+def write_in_transaction(producer: Producer, topic: str, numbers: Sequence[int]) -> None:
+    """Write numbered records in a transaction that stays open."""
+    producer.begin_transaction()
+    for number in numbers:
+        producer.produce(topic, str(number), str(number % KEYS))
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def test_open_transaction_holds_group(project: Project) -> None:
+    old = project.topic("old", partitions=3)
+    group = project.group("g", topics=[old], offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    producer = Producer({"bootstrap.servers": project.servers, "transactional.id": f"{project.prefix}writer"})
+    producer.init_transactions(TIMEOUT_S)
+    for start in (0, 20):
+        write_in_transaction(producer, old, range(start, start + 20))
+        producer.commit_transaction(TIMEOUT_S)
+    write_in_transaction(producer, old, range(40, 60))
+    numbers = read_numbers(project.servers, group, old, 40)
+    new = project.topic("new", partitions=2, succeeds=old, quietPeriod=QUIET)
+    project.group("g", topics=[new], offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    held = project.run("plan", "topics").needs(0)
+    assert f"the group does not start on {new} yet: a transaction may still write to {old}" in held.words
+    producer.commit_transaction(TIMEOUT_S)
+    write_in_transaction(producer, new, range(60, 80))
+    producer.commit_transaction(TIMEOUT_S)
+    numbers += read_numbers(project.servers, group, old, 20)
+    # The offset after the last record is before the marker that ends the transaction: a member passes it.
+    assert [each["stage"] for each in follow(project, 1)] == ["stopped"]
+    with running(project.servers, group, [old], enable_auto_commit=True, auto_commit_interval_ms=100):
+        eventually(lambda: follow(project), lambda groups: [each["stage"] for each in groups] == ["ready"])
+    project.apply("topics").needs(0)
+    numbers += read_numbers(project.servers, group, new, 20)
+    check_order(numbers, range(80))
+    assert [each["stage"] for each in follow(project, 0)] == ["moved"]
+
+
+def test_successor_is_succeeded(project: Project) -> None:
+    """The tombstone of the first topic is applied with the second succession."""
+    past_ms = time.time_ns() // 1_000_000 - HOUR_MS
+    servers, numbers = project.servers, list[int]()
+    group, v1 = f"{project.prefix}g", project.topic("v1", partitions=4)
+
+    def declare(topic: str, **spec: object) -> str:
+        name = project.topic(topic, **spec)
+        project.group("g", topics=[name], offsets={"initial": "earliest"})
+        return name
+
+    declare("v1", partitions=4)
+    project.apply("topics").needs(0)
+    write_numbers(servers, v1, range(20), at_ms=past_ms)
+    v2 = declare("v2", partitions=2, succeeds=v1, recoveryWindow="10m")
+    project.apply("topics").needs(0)
+    numbers += read_numbers(servers, group, v1, 20)
+    project.apply("topics").needs(0)
+    write_numbers(servers, v2, range(20, 40), at_ms=past_ms)
+    project.topic("v1", state="absent")
+    v3 = declare("v3", partitions=1, succeeds=v2)
+    consent = ("--allow", f"Topic/{v1}:delete")
+    project.apply("topics", *consent).needs(0)
+    assert project.live().keys() == {"v2", "v3"}
+    numbers += read_numbers(servers, group, v2, 20)
+    project.apply("topics").needs(0)
+    write_numbers(servers, v3, range(40, 60))
+    numbers += read_numbers(servers, group, v3, 20)
+    check_order(numbers, range(60))
+    project.run("plan", "topics", "--detailed-exitcode").needs(0)
+
+
+@pytest.mark.nightly("a Java program is compiled and run twice")
+def test_streams_application_moves(project: Project) -> None:
+    """It stays a member of its group for a session after it was stopped."""
+    servers, out = project.servers, project.topic("out")
+    old = project.topic("old", partitions=6)
+    group = project.group("g", topics=[old], offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    reader = f"{project.prefix}reader"
+    commit(servers, reader, {(out, 0): 0})
+    properties = {
+        "bootstrap_servers": servers,
+        "application_id": group,
+        "auto_offset_reset": "none",
+        "commit_interval_ms": "100",
+        "session_timeout_ms": "6000",
+        "state_dir": f"{project.folder}/state",
+    }
+    file = project.write("client.properties", "")
+    write_numbers(servers, old, range(100))
+    with run_application(file, old, out, "copy", **properties) as application:
+        numbers = read_numbers(servers, reader, out, 100)
+        new = project.topic("new", partitions=2, succeeds=old, quietPeriod=QUIET)
+        project.group("g", topics=[new], offsets={"initial": "earliest"})
+        project.apply("topics").needs(0)
+        write_numbers(servers, new, range(100, 150))
+        eventually(lambda: follow(project), lambda groups: [each["stage"] for each in groups] == ["ready"])
+        project.apply("topics").needs(0)
+        assert [each["stage"] for each in follow(project, 2)] == ["ready"]
+        application.communicate(timeout=TIMEOUT_S)
+    with connect(servers) as cluster:
+        eventually(lambda: cluster.groups([group]).groups[group].members, lambda members: not members)
+    project.apply("topics").needs(0)
+    assert [each["stage"] for each in follow(project, 0)] == ["moved"]
+    with run_application(file, new, out, "copy", **properties):
+        numbers += read_numbers(servers, reader, out, 50)
+    check_order(numbers, range(150))
 
 
 def follow(project: Project, code: int | None = None) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -44,7 +44,13 @@ def limit_refusal(cell: str, line: str) -> Limit:
     return Limit(cell, line, code=1)
 
 
-BY_NAME = {"apply": limit_refusal("by name, with consent to it", "needs consent to delete-by-name")}
+_BY_NAME = limit_refusal("by name, with consent to it", "needs consent to delete-by-name")
+_NO_IDS = limit_refusal("no", "is not recreated: these brokers have no topic ids")
+NO_TOPIC_IDS = {
+    "delete": {"apply": _BY_NAME},
+    "recreate": {"plan": _NO_IDS},
+    "succession": {"delete": replace(_BY_NAME, cell="the old topic is deleted by name, with consent to it")},
+}
 """Of deletions where there are no topic ids."""
 
 
@@ -78,7 +84,7 @@ POLICY = "refused by the brokers: Topic replication factor must be 3 (POLICY_VIO
 LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     "redpanda": {
         **OLD_GROUPS,
-        "delete": BY_NAME,
+        **NO_TOPIC_IDS,
         "doctor": {
             "min.insync.replicas": limit_refusal(
                 "min.insync.replicas is ignored", "it now exists, with min.insync.replicas unset instead of 2"
@@ -134,7 +140,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
                 code=0,
             )
         },
-        "delete": BY_NAME,
+        **NO_TOPIC_IDS,
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {
             "plan": limit_refusal("no", "Error: this cluster does not support AlterPartitionReassignments")

@@ -9,6 +9,7 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -19,8 +20,9 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * An application that runs until its stdin ends, or until it fails: then it prints why.
  *
- * Arguments: a file of client properties, the topic to read, and for a Streams application the topic to write to.
- * Without the latter, it is a member of a share group, which prints what it reads.
+ * Arguments: a file of client properties, the topic to read, and for a Streams application the topic to write to:
+ * it counts values, or with a fourth argument copies records. Without the third, it is a member of a share group,
+ * which prints what it reads.
  */
 public class Application {
     private static final CountDownLatch ENDED = new CountDownLatch(1);
@@ -41,14 +43,15 @@ public class Application {
         stdin.setDaemon(true);
         stdin.start();
         if (arguments.length > 2) {
-            count(properties, arguments[1], arguments[2]);
+            boolean copies = arguments.length > 3;
+            stream(properties, copies ? copy(arguments[1], arguments[2]) : count(arguments[1], arguments[2]));
         } else {
             share(properties, arguments[1]);
         }
     }
 
     /** Counts values: by a repartition topic, a changelog, and transactions if the properties say so. */
-    private static void count(Properties properties, String from, String to) throws InterruptedException {
+    private static Topology count(String from, String to) {
         StreamsBuilder builder = new StreamsBuilder();
         var text = Serdes.String();
         builder.stream(from, Consumed.with(text, text))
@@ -59,7 +62,18 @@ public class Application {
             .toStream()
             .mapValues(String::valueOf)
             .to(to, Produced.with(text, text));
-        try (KafkaStreams streams = new KafkaStreams(builder.build(), properties)) {
+        return builder.build();
+    }
+
+    private static Topology copy(String from, String to) {
+        StreamsBuilder builder = new StreamsBuilder();
+        var text = Serdes.String();
+        builder.stream(from, Consumed.with(text, text)).to(to, Produced.with(text, text));
+        return builder.build();
+    }
+
+    private static void stream(Properties properties, Topology topology) throws InterruptedException {
+        try (KafkaStreams streams = new KafkaStreams(topology, properties)) {
             streams.setUncaughtExceptionHandler(exception -> {
                 fail(exception);
                 return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -37,6 +38,8 @@ _MOVING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 """The errors of a coordinator that is new, as the first one of a cluster is."""
+KEYS = 20
+"""The keys of numbered records."""
 _STRINGS = array(STRING, nullable=True)
 _TASKS = array(struct(subtopology=STRING, partitions=array(INT32)), nullable=True)
 _TASK_OFFSETS = array(struct(subtopology=STRING, partition=INT32, offset=INT64), nullable=True)
@@ -61,6 +64,40 @@ def produce(
         for number in range(count):
             producer.produce(topic, str(number), partition=partition, timestamp=at_ms or 0)  # 0 is now
     assert producer.flush(TIMEOUT_S) == 0
+
+
+def write_numbers(bootstrap_servers: str, topic: str, numbers: Sequence[int], *, at_ms: int = 0) -> None:
+    """Write the records of these numbers, each with the key of its remainder; 0 stands for now."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for number in numbers:
+        producer.produce(topic, str(number), str(number % KEYS), timestamp=at_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def read_numbers(
+    bootstrap_servers: str, group: str, topic: str, records: int, protocol: str = "classic"
+) -> list[int]:
+    """Read so many records as a member of a group, commit, and leave; returns their numbers."""
+    numbers: list[int] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    with closing(consumer(bootstrap_servers, group, protocol)) as client:
+        client.subscribe([topic])
+        while len(numbers) < records and time.monotonic() < deadline:
+            message = client.poll(0.5)
+            if message is not None:
+                assert message.error() is None, message.error()
+                numbers.append(int(message.value() or b""))
+        assert len(numbers) == records
+        client.commit(asynchronous=False)
+    return numbers
+
+
+def check_order(numbers: Sequence[int], expected: Sequence[int]) -> None:
+    """Fail unless each number was read once, and those of each key in their order."""
+    assert sorted(numbers) == sorted(expected)
+    for key in range(KEYS):
+        of_key = [number for number in numbers if number % KEYS == key]
+        assert of_key == sorted(of_key), f"key {key} is out of order"
 
 
 def membership(group: str, protocol: str) -> dict[str, str | int]:

@@ -29,7 +29,16 @@ from confluent_kafka.admin import AdminClient
 from kafkaform.core.files import hold_lock, replace
 from tests.support.cli.project import Call, Project, manifest
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually
-from tests.support.clusters.group_clients import ConnectWorker, Running, commit, produce, running
+from tests.support.clusters.group_clients import (
+    ConnectWorker,
+    Running,
+    check_order,
+    commit,
+    produce,
+    read_numbers,
+    running,
+    write_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -235,6 +244,23 @@ def _delete(site: Site) -> None:
         site.await_settled()
 
 
+@journey("recreate", daily=True)
+def _recreate(site: Site) -> None:
+    name = site.fill_topic("orders", replicationFactor=3)
+    group = site.project.group("readers", topics=[name], offsets={"initial": "earliest"})
+    site.commit("readers", {(name, number): 10 for number in range(3)})
+    with connect(site.direct) as brokers:  # the id that a service hides
+        uid = brokers.topic_ids([name])[name]
+    site.project.topic("orders", partitions=1, keyed=False, replicationFactor=3, recreate=uid)
+    if not site.works("plan", site.project.run("plan", "topics")):
+        return
+    site.project.apply("topics", "--allow", f"Topic/{name}:recreate").needs(0)
+    site.shows("orders", partitions=1)
+    site.await_settled()
+    write_numbers(site.direct, name, range(10))
+    assert read_numbers(site.direct, group, name, 10) == [*range(10)]
+
+
 @journey("drift", daily=True)
 def _drift(site: Site) -> None:
     site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
@@ -363,6 +389,40 @@ def _reset(site: Site) -> None:
         consent = f"--allow=ConsumerGroup/{group}:offset-reset"
         if site.works("apply", site.project.apply("reset.json", consent)):
             assert site.read_committed(group) == [3, 3, 3]
+
+
+@journey("succession", daily=True)
+def _succession(site: Site) -> None:
+    def read_stages() -> list[str]:
+        (found,) = site.project.run("succession", "--format", "json").json["successions"]
+        return [group["stage"] for group in found["groups"]]
+
+    old = site.project.topic("old", partitions=3, keyed=False, replicationFactor=3)
+    group = site.project.group("readers", topics=[old], offsets={"initial": "earliest"})
+    site.project.apply("topics").needs(0)
+    write_numbers(site.direct, old, range(30))
+    numbers = read_numbers(site.direct, group, old, 20)
+    soon = {"quietPeriod": "1s", "recoveryWindow": "1s"}
+    new = site.project.topic("new", partitions=1, keyed=False, replicationFactor=3, succeeds=old, **soon)
+    site.project.group("readers", topics=[new], offsets={"initial": "earliest"})
+    site.project.config()
+    site.project.apply("topics").needs(0)
+    write_numbers(site.direct, new, range(30, 40))
+    if not site.works("succession", site.project.run("succession"), 1):
+        return
+    assert read_stages() == ["stopped"]
+    numbers += read_numbers(site.direct, group, old, 10)
+    eventually(read_stages, lambda stages: stages == ["ready"])
+    site.project.apply("topics").needs(0)
+    numbers += read_numbers(site.direct, group, new, 10)
+    check_order(numbers, range(40))
+    site.project.topic("old", state="absent")
+    consent = ("--allow", f"Topic/{old}:delete")
+    if site.works("delete", site.project.apply("topics", *consent)) or site.works(
+        "by name", site.project.apply("topics", *consent, "--allow", f"Topic/{old}:delete-by-name")
+    ):
+        site.await_settled()
+        site.project.run("succession").needs(0)
 
 
 @journey("client quotas", daily=True)

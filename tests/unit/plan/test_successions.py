@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import SuccessionStep
 from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import Acl, ResourceType
@@ -21,12 +22,21 @@ from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import Examination
 from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.report.history import render_history
-from kafkaform.resources.succession import GroupStage, Succession, SuccessionVerdict
+from kafkaform.report.plan import render_plan
+from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.succession import (
+    GroupStage,
+    Predecessor,
+    Succession,
+    SuccessionFacts,
+    SuccessionVerdict,
+)
 from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in
 from tests.support.plans.scenes import (
+    FakeClock,
     absent,
     create_topic,
     declare_reader,
@@ -36,7 +46,13 @@ from tests.support.plans.scenes import (
     topic,
 )
 
-SUCCESSOR = replace(declare_topic("new", 1), intent=Intent(keyed=False, spec={"succeeds": "old"}))
+
+def declare_successor(name: str, before: str) -> Desired:
+    return replace(declare_topic(name, 1), intent=Intent(keyed=False, spec={"succeeds": before}))
+
+
+SUCCESSOR = declare_successor("new", "old")
+NEXT = declare_successor("next", "new")
 GROUP = declare_reader("new")
 READ_ALL = {("old", 0): 10, ("old", 1): 0}
 
@@ -60,13 +76,21 @@ def follow(cluster: MemoryCluster) -> Succession:
     return succession
 
 
+def carry_out(cluster: MemoryCluster, *desired: Desired) -> list[str]:
+    """Plan and apply manifests; returns the resources that changed."""
+    plan = plan_for(cluster, *desired)
+    assert apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).complete
+    return [str(change.ref) for change in plan.changes]
+
+
 def write_now(cluster: MemoryCluster, producer: int | None = None) -> None:
     cluster.write("old", 1, 1, time.time_ns() // 1_000_000, producer)
 
 
 def test_group_starts_on_successor_after_end_of_predecessor(cluster: MemoryCluster) -> None:
     assert plan(cluster).changes == ()
-    assert "KF218" in {note.code for note in plan(cluster).diagnostics}
+    text = render_plan(plan(cluster), width=200).plain
+    assert "the group does not start on new yet: 6 records of old are left to read" in text
     cluster.commit("g", READ_ALL)
     (change,) = plan(cluster).changes
     assert (str(change.ref), change.status) == ("ConsumerGroup/g", Status.PLANNED)
@@ -266,3 +290,34 @@ def test_record_has_each_step(cluster: MemoryCluster) -> None:
     run, _ = recorded_apply(plan_for(cluster, absent("old"), SUCCESSOR, GROUP), cluster)
     (step,) = entries_of(cluster, run)["old"].successions
     assert step.step == "predecessor deleted"
+
+
+def test_second_succession_begins_after_first(cluster: MemoryCluster) -> None:
+    """The tombstone of the first predecessor, and `succeeds` of the second, may stay meanwhile."""
+    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
+    manifests = absent("old"), SUCCESSOR, NEXT, declare_reader("next")
+    cluster.write("new", 0, 5)
+    assert carry_out(cluster, *manifests) == ["Topic/next", "Topic/old"]
+    assert carry_out(cluster, *manifests) == []
+    cluster.commit("g", {("new", 0): 5})
+    assert carry_out(cluster, *manifests) == ["ConsumerGroup/g"]
+    assert carry_out(cluster, absent("old"), absent("new"), *manifests[2:]) == ["Topic/new"]
+    assert cluster.groups(["g"]).groups["g"].committed == {("next", 0): 0}
+
+
+@pytest.mark.parametrize("last", ["next", "last"])
+def test_group_does_not_skip_a_succession(cluster: MemoryCluster, last: str) -> None:
+    create_topic(cluster, "next", 1)
+    create_topic(cluster, "last", 1)
+    cluster.commit("g", READ_ALL)
+    successors = SUCCESSOR, NEXT, declare_successor("last", "next")
+    plan = plan_for(cluster, declare_topic("old", 2), *successors, declare_reader(last))
+    assert plan.changes == ()
+    (note,) = (note for note in plan.diagnostics if note.code == "KF218")
+    assert "it reads old, and has not moved to" in note.message
+
+
+def test_group_outside_a_circle_of_successors_does_not_wait() -> None:
+    circle = {"a": "b", "b": "c", "c": "a"}
+    facts = SuccessionFacts({name: Predecessor(before, name) for name, before in circle.items()})
+    assert facts.find_waits(Group("g", "classic", "Empty", positions=(Position("other", 0, 4),))) == {}

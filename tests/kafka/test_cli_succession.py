@@ -124,7 +124,7 @@ def test_successor_is_succeeded(project: Project) -> None:
     servers, numbers = project.servers, list[int]()
     group, v1 = f"{project.prefix}g", project.topic("v1", partitions=4)
 
-    def declare(topic: str, **spec: object) -> str:
+    def declare(topic: str, **spec: Any) -> str:
         name = project.topic(topic, **spec)
         project.group("g", topics=[name], offsets={"initial": "earliest"})
         return name

@@ -252,9 +252,10 @@ def _recreate(site: Site) -> None:
     with connect(site.direct) as brokers:  # the id that a service hides
         uid = brokers.topic_ids([name])[name]
     site.project.topic("orders", partitions=1, keyed=False, replicationFactor=3, recreate=uid)
-    if not site.works("plan", site.project.run("plan", "topics")):
+    consent = ("--allow", f"Topic/{name}:recreate")
+    if not site.works("plan", site.project.run("plan", "topics", *consent)):
         return
-    site.project.apply("topics", "--allow", f"Topic/{name}:recreate").needs(0)
+    site.project.apply("topics", *consent).needs(0)
     site.shows("orders", partitions=1)
     site.await_settled()
     write_numbers(site.direct, name, range(10))
@@ -402,7 +403,7 @@ def _succession(site: Site) -> None:
     site.project.apply("topics").needs(0)
     write_numbers(site.direct, old, range(30))
     numbers = read_numbers(site.direct, group, old, 20)
-    soon = {"quietPeriod": "1s", "recoveryWindow": "1s"}
+    soon: dict[str, Any] = {"quietPeriod": "1s", "recoveryWindow": "1s"}
     new = site.project.topic("new", partitions=1, keyed=False, replicationFactor=3, succeeds=old, **soon)
     site.project.group("readers", topics=[new], offsets={"initial": "earliest"})
     site.project.config()

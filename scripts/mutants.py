@@ -51,10 +51,12 @@ PLANNING = (
 )
 APPLYING = (
     "apply/test_executor",
+    "plan/test_rejudging",
     "apply/test_recreation",
     "plan/test_planning_groups",
     "audit/test_audit_journal",
     "apply/test_acknowledged",
+    "resources/test_user",
     "resources/test_kind_journeys",
 )
 TESTS = {
@@ -86,8 +88,8 @@ TESTS = {
         "apply/test_executor",
         "apply/test_recreation",
     ),
-    "apply/executor": APPLYING,
-    "apply/change_execution": (*APPLYING, "audit/test_audit_recommits"),
+    "apply/executor": (*APPLYING, "apply/test_moves_reassignment"),
+    "apply/change_execution": (*APPLYING, "audit/test_audit_recommits", "apply/test_moves_reassignment"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
     "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature", "plan/test_plan_trust"),
     "core/units": ("core/test_units", "resources/test_topic_risk"),
@@ -114,6 +116,29 @@ TESTS = {
 """The modules and their tests, the most likely to notice a mutation first."""
 EQUIVALENT = {
     ("core/operations", "MAX_WEIGHT = 5_000", "5_000 -> 5001"): "any number near it does",
+    (
+        "apply/change_execution",
+        'self.planned.reason or "",',
+        'self.planned.reason or "" -> self.planned.reason',
+    ): "what is refused or needs consent has a reason",
+    (
+        "apply/change_execution",
+        "self.result or Result.NOT_TRIED,",
+        "self.result or Result.NOT_TRIED -> self.result",
+    ): "every execution has ended by then",
+    (
+        "apply/change_execution",
+        "if self.error is not None and not (self.in_doubt or self.partial):",
+        (
+            "self.error is not None and not (self.in_doubt or self.partial) -> "
+            "not (self.in_doubt or self.partial)"
+        ),
+    ): "without an error, moves that are not in place are in doubt",
+    (
+        "apply/change_execution",
+        "if self.error is not None and not self.sent:",
+        "self.error is not None and not self.sent -> not self.sent",
+    ): "what was not sent and has no error is not read back",
     (
         "resources/consent",
         'if not colon or "/" not in resource or not hazard:',

@@ -90,7 +90,7 @@ class ChangeExecution:
         """End the execution with this result."""
         self.result, self.message, self.hint = result, message, hint
 
-    def check(self, observation: Observation, *, done: bool = False) -> None:
+    def check(self, observation: Observation, *, done: bool) -> None:
         """Find the remaining change and its operations, before anything is sent.
 
         Args:

@@ -169,11 +169,7 @@ class _Run:
                 change.skip()
 
     def _record_intent(self) -> None:
-        intended = [
-            change.remaining
-            for change in self._list_open()
-            if change.operations and change.remaining is not None
-        ]
+        intended = [change.remaining for change in self._list_open() if change.remaining is not None]
         # After a stop nothing will be sent, and an intent without a result would leave the change in doubt.
         if intended and not self._stop.is_set():
             self._journal.intend(intended)
@@ -238,11 +234,7 @@ class _Run:
         for phase, operation_type in sorted(work, key=itemgetter(0)):
             for change, operation in work[phase, operation_type]:
                 change.error = change.error or self._find_failed_need(operation)
-            unsent = [
-                o
-                for change, o in work[phase, operation_type]
-                if change.result is None and change.error is None
-            ]
+            unsent = [o for change, o in work[phase, operation_type] if change.error is None]
             if operation_type is Reassign:
                 # The reassigner has batches of its own: by bytes and brokers, not by the controller's
                 # records.

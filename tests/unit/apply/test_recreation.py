@@ -11,7 +11,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import ApplyReport, Result
-from kafkaform.core.errors import ClusterError, RequestRejected
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Desired, Recreate, Status
 from kafkaform.core.operations import Operation
@@ -110,10 +110,11 @@ def test_offsets_of_other_topics_and_quiet_groups_stay(memory: MemoryCluster, ui
 def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: str) -> None:
     desired = declare("3dBzWnVfRkWvGk1yQn2c8A")
     asking = replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))
-    plan = plan_for(memory, asking, READER)
+    plan = plan_for(memory, asking, READER, replace(READER, ref=group_ref("new")))
     assert plan.changes[0].missing == ("recreate",)
     report = carry_out(plan, memory)
-    assert [result.result for result in report.results] == [Result.NEEDS_CONSENT, Result.ALREADY]
+    results = {result.planned.ref.name: result.result for result in report.results}
+    assert results == {"orders": Result.NEEDS_CONSENT, "g": Result.ALREADY, "new": Result.FAILED}
     assert memory.topic_ids(["orders"]) == {"orders": uid}
 
 
@@ -205,14 +206,15 @@ def test_failed_step_stops_those_after_it(memory: MemoryCluster, uid: str, step:
         assert entry.took_place is (step is CreateTopic)
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
 def test_topic_that_others_created_is_reported(
-    memory: MemoryCluster, uid: str, monkeypatch: pytest.MonkeyPatch
+    memory: MemoryCluster, uid: str, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     execute = memory.execute
 
     def create_first(operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         if isinstance(operations[0], CreateTopic):
-            execute([CreateTopic(topic("orders"), 1, 1, {})])
+            execute([CreateTopic(topic("orders"), partitions, 1, {})])
         return execute(operations, guard)
 
     plan = plan_for(memory, declare(uid))
@@ -234,6 +236,14 @@ def test_refused_recreation_leaves_its_group(memory: MemoryCluster, uid: str) ->
     create_topic(memory, "other", 3)
     plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
     assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}
+
+
+def test_unanswered_deletion_is_in_doubt(memory: MemoryCluster, uid: str) -> None:
+    memory.fail_next(None, topic("orders"), carried_out=True)  # type: ignore[arg-type]
+    memory.fail_next(OutcomeUnknown("no answer in time"), topic("orders"), carried_out=False)
+    (result,) = carry_out(plan_for(memory, declare(uid)), memory).results
+    assert [type(operation) for operation in result.in_doubt] == [DeleteTopic]
+    assert memory.topic_ids(["orders"]) == {"orders": uid}
 
 
 def test_offsets_that_expired_since_the_recreation_need_consent(memory: MemoryCluster, uid: str) -> None:

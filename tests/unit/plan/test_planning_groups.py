@@ -350,3 +350,10 @@ def test_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None
     assert carry_out(plan, memory)["a"] is Result.APPLIED
     assert carry_out(plan, memory)["g"] in {Result.APPLIED, Result.ALREADY}
     assert read_committed(memory) == {("a", number): 0 for number in range(6)}
+
+
+def test_group_starts_in_a_topic_whose_change_failed(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6), declare_reader("a"))
+    memory.fail_next(RequestRejected("no (POLICY_VIOLATION)", code="POLICY_VIOLATION"), topic("a"))
+    assert carry_out(plan, memory) == {"a": Result.FAILED, "g": Result.APPLIED}

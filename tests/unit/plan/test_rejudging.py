@@ -269,8 +269,10 @@ def test_done_or_superseded_change_is_not_judged(
     memory: MemoryCluster, retention: str, result: Result
 ) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
-    plan = claim_risk(plan_for(memory, declare_topic("t", retention_ms=DAY)))
+    waiting = plan_for(memory, declare_topic("t", retention_ms=DAY))
+    plan = claim_risk(waiting)
     alter_config(memory, "t", "retention.ms", retention)
+    assert [each.result for each in apply(waiting, memory).results] == [result], "it needs no consent"
     now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
     assert now.plan == plan
     report = apply(now.plan, memory, observation=now.observation)

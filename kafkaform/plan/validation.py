@@ -143,8 +143,8 @@ def _describe_unvalidated(failures: Sequence[ClusterError], operations: int) -> 
     for errors in reasons.values():
         count = f"{len(errors):,} of {counted(operations, 'operation')}"
         message = f"the brokers did not validate {count}: {errors[0].message}"
-        right, *others = map(_missing_right, errors)
-        if names := [other.name for other in others if other is not None]:
+        right, *further = map(_missing_right, errors)
+        if names := [each.name for each in further if each is not None]:
             message += f", and on {listed(names)}"
         yield Diagnostic(
             "KF414",

@@ -50,8 +50,6 @@ class Neighbour(Value):
     """A manifest of the project, as it is written.
 
     Attributes:
-        path: Its file.
-        location: Its place.
         has_schema: Whether the file has the line by which editors find its schema.
     """
 

@@ -87,9 +87,6 @@ class ProducerState(Value):
     """The state that the leader of a partition keeps of an idempotent or transactional producer (KIP-664).
 
     Attributes:
-        partition: The partition.
-        id: The producer id.
-        epoch: Its epoch.
         written_ms: The time of its last batch in the partition, in milliseconds since 1970; -1 if unknown.
         sequence: The sequence number of its last record in the partition; -1 if it has written none.
         transactional_id: Its transactional id; None if no coordinator lists it.
@@ -115,7 +112,6 @@ class ProducerReading(Value):
     """The producers that leaders remember, by partition and id.
 
     Attributes:
-        producers: The producers.
         unread: The reason why some may be missing; empty if all were read.
     """
 

@@ -72,7 +72,6 @@ def judge_successions(
 
     Args:
         predecessors: The logs of the predecessors that exist, by successor.
-        reading: The groups.
         desired: The declared resources.
         names: The predecessor by successor.
         later: A later reading of groups, from which their rate follows; without it, no rate is known.
@@ -96,7 +95,6 @@ def add_writers(
     """Add to each succession the principals that may write to its predecessor, by live or declared ACLs.
 
     Args:
-        successions: The successions.
         desired: The declared resources.
         read_access: Reads the live ACLs.
     """

@@ -121,7 +121,6 @@ class GroupProgress(Value):
     """The progress of one group.
 
     Attributes:
-        name: The group.
         stage: How far it has come.
         remaining: The records of the predecessor that it has not read.
         per_second: The records that it read per second; None if it has none left, or reads none.
@@ -150,7 +149,6 @@ class Writer(Value):
     """A principal that may write to the predecessor.
 
     Attributes:
-        principal: The principal.
         right: The right of the ACL that allows it.
         location: The line of the manifest that declares it; None if none does.
     """

@@ -70,7 +70,9 @@ def min_insync_replicas(topic: DeclaredTopic) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
     Above the replication factor (error) it cannot be met. Equal to it (warning), no broker may fail. At 1
-    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3.
+    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3. The value
+    in force after the apply counts, offline only a declared one. If the live topic already has both
+    values, the error is a warning.
     """
     replicas, value = topic.count(_REPLICAS), topic.find_effective("min.insync.replicas")
     least = value.number if value else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
@@ -207,11 +208,11 @@ def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     [({"retention_ms": "6000000"}, Status.REFUSED), ({"flush_ms": "6000000"}, Status.PLANNED)],
 )
 def test_retention_that_the_plan_changes_bounds_nothing(
-    memory: MemoryCluster, changed: dict[str, str], status: Status
+    memory: MemoryCluster, changed: dict[str, Any], status: Status
 ) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))
-    configs = {"retention_ms": "600000", "segment_bytes": str(MIB), **changed}
+    configs: dict[str, Any] = {"retention_ms": "600000", "segment_bytes": str(MIB), **changed}
     desired = declare_topic("a", 1, 3), declare_topic("busy", 1, 1, **configs)
     plan = plan_for(Written(memory), *desired, target=SLOW)
     assert list_statuses(plan) == {"a": status, "busy": Status.PLANNED}

@@ -91,7 +91,7 @@ def test_differences_are_found_once_and_judged_with_all_facts(
     monkeypatch.setattr(planning, "judge", calls.judge)
     calls.diff.side_effect, calls.judge.side_effect = diff, judge
     desired = [declare_topic("cut", retention_ms=DAY), declare_topic("moved", 2, 3)]
-    request = Request([*desired, Desired(group_ref(), None)], dropped={topic("dropped")})
+    request = Request([*desired, Desired(group_ref(), None)], dropped=frozenset({topic("dropped")}))
     plan = build_plan(request, memory, Settings(rules={**QUIET, "KF403": "error"}), None)
     statuses = {"cut": Status.REFUSED, "moved": Status.PLANNED, "g": Status.NEEDS_CONSENT}
     assert list_statuses(plan) == statuses

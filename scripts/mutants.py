@@ -182,6 +182,21 @@ EQUIVALENT = {
     ): "any number near it does",
     (
         "rules/changes",
+        "added = range(int(increase.before or 0), int(increase.after or 0))",
+        "increase.before or 0 -> increase.before",
+    ): "numbers of partitions are known where they change",
+    (
+        "rules/changes",
+        "added = range(int(increase.before or 0), int(increase.after or 0))",
+        "increase.after or 0 -> increase.after",
+    ): "numbers of partitions are known where they change",
+    (
+        "rules/changes",
+        "added = range(int(increase.before or 0), int(increase.after or 0))",
+        "0 -> 1",
+    ): "numbers of partitions are known where they change",
+    (
+        "rules/changes",
         'count = (to_integer(observed.state.get("partitions")) if observed is not None else None) or 0',
         "0 -> 1",
     ): "for a missing topic no partition is reported, whether it has 0 or 1",

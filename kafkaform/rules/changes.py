@@ -204,8 +204,7 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
     the group has no member, `kafkaform reset` can set an offset.
     """
     live = group.live
-    # A group without any offset is new: there is no gap between partitions.
-    if live is None or live.protocol == "share" or not live.committed:
+    if live is None or live.protocol == "share":
         return
     start = group.declared_client.get("auto.offset.reset", "latest (the default of consumers)")
     for topic in sorted(live.topics & {*group.topics}):
@@ -282,7 +281,7 @@ def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     planned, desired = subject.planned, subject.about
     if not isinstance(desired, Desired) or planned.status is Status.REFUSED:
         return
-    if is_topic(planned.ref) and isinstance(planned.change, Update):
+    if isinstance(planned.change, Update):
         # A deferred field is not changed by the apply, so it stops no writes.
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
         if fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:

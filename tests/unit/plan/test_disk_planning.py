@@ -208,7 +208,7 @@ def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     [({"retention_ms": "6000000"}, Status.REFUSED), ({"flush_ms": "6000000"}, Status.PLANNED)],
 )
 def test_retention_that_the_plan_changes_bounds_nothing(
-    memory: MemoryCluster, changed: dict[str, str], status: Status
+    memory: MemoryCluster, changed: dict[str, Any], status: Status
 ) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))

@@ -139,17 +139,20 @@ def reader(client: Mapping[str, str] | None = None) -> Desired:
     return Desired(group_ref("g"), {}, Intent(spec={"topics": ["a"], "client": client or {}}))
 
 
-def build_gaps(own: Group, desired: Desired | None = None) -> RuleContext:
+def build_gaps(own: Group | None, desired: Desired | None = None, partitions: int | None = 3) -> RuleContext:
     """Build the context of a group that reads a topic of three partitions."""
     desired = desired or reader()
-    refs = {topic("a"): live(topic("a"), partitions=3), desired.ref: live(desired.ref, own)}
+    refs = {desired.ref: live(desired.ref, own)}
+    if partitions is not None:
+        refs[topic("a")] = live(topic("a"), partitions=partitions)
     return RuleContext((desired,), live=refs)
 
 
-def build_changed_group(before: Group, after: Group) -> RuleContext:
+def build_changed_group(before: Group | None, *after: Group) -> RuleContext:
     """Build the context of a group that is to be deleted, read twice."""
     ref = group_ref("g")
-    return scene(live={ref: live(ref, before)}, groups={"g": after}, changes=(build_delete(ref),))
+    groups = {group.name: group for group in after}
+    return scene(live={ref: live(ref, before)}, groups=groups, changes=(build_delete(ref),))
 
 
 STOPPED = (build_group("g1", 0), build_group("g2", 0, members=1), build_group("g3", 0, committed=None))
@@ -184,6 +187,8 @@ GROUPS: list[Row] = [
         build_gaps(group("g", *UNREAD, members=1)),
         build_gaps(build_group("g", 0, committed=None, members=1)),
         build_gaps(build_group("g", 0, protocol="share")),
+        build_gaps(None),
+        build_gaps(build_group("g", 0), partitions=None),
     ),
     trips(
         "KF407 1,002 records",
@@ -197,6 +202,8 @@ GROUPS: list[Row] = [
         "KF407",
         build_changed_group(build_group("g", 0), build_group("g", 0)),
         build_changed_group(build_group("g", 0, members=1), build_group("g", 0, committed=6, members=1)),
+        build_changed_group(None, build_group("g", 0)),
+        build_changed_group(build_group("g", 0)),
     ),
 ]
 
@@ -218,7 +225,7 @@ def build_acknowledged(
     """Build the context of a change of a topic of one partition."""
     states = (PartitionState("a", 0, 1, replicas, isr),)
     brokers = tuple(Broker(number) for number in (1, 2, 3))
-    layout = Layout(brokers, {"a": states}, {} if running is None else {("a", 0): running})
+    layout = Layout(brokers, {"a": states}, None if running is None else {("a", 0): running})
     facts = Facts("c", config_defaults={"Topic": {}}).add_part(ReplicaFacts(layout=layout))
     changes = (PlannedChange(Update(topic("a"), "id", fields), status),)
     return scene(desired, facts=facts, changes=changes)
@@ -236,12 +243,18 @@ THREE_OF_TWO, RAISE_TO_3 = declare_topic("a", 1, 2, min_insync_replicas="3"), ch
 WITHOUT_3 = change_field("placement", "1:2:3", "1:2")
 ADDED = (change_field("replicationFactor", 1, 3), change_field("placement", "1", "1:2:3"), RAISE)
 JOINED = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
+MORE_THAN_REPLICAS = build_acknowledged(THREE_OF_TWO, RAISE_TO_3, isr=(1,))
+ONE_IN_SYNC = build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,))
+FROM_UNKNOWN = change_field(MIN_ISR, None, "2")
 
 WRITES: list[Row] = [
     trips("KF409 fewer replicas", build_acknowledged(TWO_OF_ONE, CUT_TO_1), "a error replicationFactor"),
-    trips("KF409 a raised minimum", build_acknowledged(THREE_OF_TWO, RAISE_TO_3), f"a error {MIN_ISR}"),
-    trips("KF409 one in sync", build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,)), f"a error {MIN_ISR}"),
+    trips(
+        "KF409 a raised minimum", build_acknowledged(THREE_OF_TWO, RAISE_TO_3, isr=(1,)), f"a error {MIN_ISR}"
+    ),
+    trips("KF409 one in sync", ONE_IN_SYNC, f"a error {MIN_ISR}"),
     trips("KF409", build_acknowledged(BOTH, LOWER, WITHOUT_3, isr=(1, 3)), "a error replicationFactor"),
+    trips("KF409", build_acknowledged(TWO_OF_THREE, FROM_UNKNOWN, isr=(1,)), f"a error {MIN_ISR}"),
     *is_quiet(
         "KF409",
         build_acknowledged(TWO_OF_THREE, RAISE, isr=(1, 3)),
@@ -255,6 +268,15 @@ WRITES: list[Row] = [
         build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,), status=Status.REFUSED),
         build_acknowledged(TWO_OF_THREE, change_field("config.retention.ms", "1", "2"), isr=(1,)),
         build_acknowledged(TWO_OF_THREE, replace(RAISE, deferred="later"), isr=(1,)),
+        build_acknowledged(TWO_OF_THREE, change_field(MIN_ISR, "3", "2"), isr=(1,)),
+        build_acknowledged(TWO_OF_ONE, change_field("placement", "1", "2"), isr=(1,), replicas=(1,)),
+        # What is not known is not compared.
+        replace(ONE_IN_SYNC, facts=None),
+        replace(ONE_IN_SYNC, facts=Facts("c")),
+        replace(ONE_IN_SYNC, facts=Facts("c").add_part(ReplicaFacts(layout=Layout((), {})))),
+        build_acknowledged(declare_topic("a", 1, 1), CUT_TO_1, isr=(1,)),
+        build_acknowledged(declare_topic("a", 1, 1, min_insync_replicas="x"), CUT_TO_1, isr=(1,)),
+        build_acknowledged(replace(TWO_OF_ONE, state={MIN_ISR: "2"}), RAISE, isr=(1,)),
     ),
 ]
 

@@ -266,3 +266,10 @@ def test_record_has_each_step(cluster: MemoryCluster) -> None:
     run, _ = recorded_apply(plan_for(cluster, absent("old"), SUCCESSOR, GROUP), cluster)
     (step,) = entries_of(cluster, run)["old"].successions
     assert step.step == "predecessor deleted"
+
+
+def test_succession_is_not_over_if_a_declared_group_is_hidden(cluster: MemoryCluster) -> None:
+    cluster.hide(GROUP.ref)
+    succession = follow(cluster)
+    assert succession.verdict is SuccessionVerdict.UNDER_WAY
+    assert "some groups may be missing" in succession.notes[0]

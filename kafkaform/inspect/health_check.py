@@ -16,7 +16,7 @@ from kafkaform.core.progress import Clock
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.inspect.successions import judge_successions
+from kafkaform.inspect.successions import judge_successions, read_groups
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.successions import list_predecessors, map_successions, read_predecessors
 from kafkaform.resources import group_ref, is_group, is_topic, topic_ref
@@ -375,13 +375,7 @@ def _read_groups(
     """Read the groups; returns all, the ones that are not ignored, and the declared ones not visible."""
     declared = {resource.ref for resource in desired if is_group(resource.ref)}
     try:
-        reading = cluster.groups()
-        unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
-        if unlisted:  # either missing, or hidden from this account
-            responses = cluster.groups(unlisted)
-            reading = GroupReading(
-                {**reading.groups, **responses.groups}, {**reading.denied, **responses.denied}, reading.unread
-            )
+        reading = read_groups(cluster, (ref.name for ref in declared))
     except ClusterError as error:
         unchecked[_GROUPS].append(f"groups: {error.message}")
         return GroupReading({}, unread=error.message), {}, frozenset(declared)

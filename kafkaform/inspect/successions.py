@@ -14,15 +14,16 @@ from kafkaform.core.wording import code, command, counted, setting
 from kafkaform.plan.planning import list_resources_to_read
 from kafkaform.plan.successions import read_predecessors
 from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
+from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kafkaform.cluster.protocol import ClusterReader
+    from kafkaform.cluster.protocol import ClusterReader, GroupReader
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Desired
-    from kafkaform.resources.groups import Group, GroupReading
+    from kafkaform.resources.groups import Group
 
 SAMPLE_S = 3.0
 """The seconds between two readings of groups that have records left, from which their rate follows."""
@@ -47,7 +48,7 @@ def read_successions(
     topics = [declared for declared in desired if is_topic(declared.ref) and declared.ref.name in names]
     observation = cluster.observe(list_resources_to_read(topics))
     predecessors = read_predecessors(topics, observation, cluster, time.time_ns() // 1_000_000)
-    reading = cluster.groups()
+    reading = read_groups(cluster, (each.ref.name for each in desired if is_group(each.ref)))
     reading_on = [
         name
         for name, group in reading.groups.items()
@@ -59,6 +60,21 @@ def read_successions(
         pause(SAMPLE_S)
         later = cluster.groups(reading_on).groups
     return judge_successions(predecessors, reading, desired, names, later)
+
+
+def read_groups(cluster: GroupReader, declared: Iterable[str]) -> GroupReading:
+    """Read all groups; the declared ones that this account may not see are denied.
+
+    Raises:
+        ClusterError: They cannot be read.
+    """
+    reading = cluster.groups()
+    unlisted = sorted(name for name in declared if name not in reading.groups)
+    if not unlisted:
+        return reading
+    responses = cluster.groups(unlisted)  # either missing, or hidden from this account
+    groups, denied = {**reading.groups, **responses.groups}, {**reading.denied, **responses.denied}
+    return GroupReading(groups, denied, reading.unread)
 
 
 def judge_successions(
@@ -85,7 +101,9 @@ def judge_successions(
             for group in reading.groups.values()
             if predecessor is not None and name in group.topics
         ]
-        successions.append(Succession(successor, name, predecessor, groups, reading.unread))
+        denied = [why for group, why in reading.denied.items() if successor in topics_read.get(group, ())]
+        unread = next(iter(denied), reading.unread)
+        successions.append(Succession(successor, name, predecessor, groups, unread))
     return successions
 
 

@@ -15,6 +15,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import ROOT, Call, Project, login_project, manifest
 from tests.support.clusters.fixtures import Account
+from tests.support.clusters.group_clients import produce
 
 PAGE = (ROOT / "docs" / "permissions.md").read_text("utf-8")
 CLUSTER = "CLUSTER:kafka-cluster"
@@ -246,3 +247,14 @@ def test_right_missing_for_validation_is_named(owned: Owned) -> None:
         assert f"1 of 2 operations: this account is not authorised: it lacks {right}" in text
         operation, resource = right.split(" on ")
         assert re.search(rf"kafka-acls .* --operation {operation} --{re.escape(resource)}", text)
+
+
+def test_right_to_read_producers_is_named(owned: Owned) -> None:
+    old = f"{owned.prefix}live"
+    owned.owner.topic("new", partitions=1, succeeds=old)
+    produce(owned.owner.servers, old, {0: 1})
+    grants = read_grants("kafkaform-plan", owned.prefix)
+    assert f"it lacks Read on topic {old}" in owned.build_project(*grants).run("succession").words
+    reading = owned.build_project(*grants, f"TOPIC:{owned.prefix}*:READ").run("succession")
+    assert "it lacks" not in reading.words
+    assert "only idempotent and transactional ones have one" in reading.words

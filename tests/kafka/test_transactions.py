@@ -16,6 +16,7 @@ from kafkaform.cluster.kafka import transactions
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
 from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, OCTETS, STRING, array, message, struct
+from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS
 from kafkaform.core import transactions as core
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
 from kafkaform.core.values import replace
@@ -195,6 +196,16 @@ def test_brokers_are_asked_of_open_transactions_alone(
             pytest.raises(AssertionError, match="no transaction is open"),
         ):
             list_open_transactions(real_cluster, topic)
+
+
+def test_producers_are_unread_if_brokers_do_not_list_them(
+    real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = replace(DESCRIBE_PRODUCERS, key=10_000)  # as brokers before Kafka 2.8
+    monkeypatch.setattr(transactions, "DESCRIBE_PRODUCERS", missing)
+    reading = real_cluster.producers([(topic, 0), (topic, 1)])
+    assert reading.producers == ()
+    assert "does not support DescribeProducers" in reading.unread
 
 
 @pytest.mark.parametrize("age_ms", [DEFAULT_MAX_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS + GRACE_MS])

@@ -84,7 +84,7 @@ class Log:
         return replace(self, start=start)
 
     def update_producer(self, producer: ProducerState, records: int) -> Log:
-        """The log whose leader remembers so many more records of a producer."""
+        """Return the log whose leader remembers so many more records of a producer."""
         before = next((each for each in self.producers if each.id == producer.id), producer)
         others = [each for each in self.producers if each.id != producer.id]
         state = replace(producer, sequence=before.sequence + records)

@@ -321,3 +321,10 @@ def test_group_outside_a_circle_of_successors_does_not_wait() -> None:
     circle = {"a": "b", "b": "c", "c": "a"}
     facts = SuccessionFacts({name: Predecessor(before, name) for name, before in circle.items()})
     assert facts.find_waits(Group("g", "classic", "Empty", positions=(Position("other", 0, 4),))) == {}
+
+
+def test_succession_is_not_over_if_a_declared_group_is_hidden(cluster: MemoryCluster) -> None:
+    cluster.hide(GROUP.ref)
+    succession = follow(cluster)
+    assert succession.verdict is SuccessionVerdict.UNDER_WAY
+    assert "some groups may be missing" in succession.notes[0]

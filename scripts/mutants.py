@@ -91,7 +91,12 @@ TESTS = {
     "apply/executor": (*APPLYING, "apply/test_moves_reassignment"),
     "apply/change_execution": (*APPLYING, "audit/test_audit_recommits", "apply/test_moves_reassignment"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
-    "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature", "plan/test_plan_trust"),
+    "plan/plan_file": (
+        "plan/test_plan_file",
+        "plan/test_plan_signature",
+        "plan/test_plan_trust",
+        "plan/test_rejudging",
+    ),
     "core/units": ("core/test_units", "resources/test_topic_risk"),
     "resources/topic/risk": (
         "resources/test_topic_risk",

@@ -222,6 +222,8 @@ EQUIVALENT = {
         "milliseconds < day -> milliseconds <= day",
     ): "exactly a day is formatted alike in minutes and in hours",
     ("plan/preconditions", "_MAX_VALUE_LENGTH = 200", "200 -> 201"): "any number near it does",
+    ("config/manifests/yaml12", "MAX_DIGITS = 400", "400 -> 401"): "any number near it does",
+    ("config/manifests/yaml12", "_SMALL = 200", "200 -> 201"): "any number near it does",
     ("cluster/wire/large_responses", "_KNOWN_BLOCKS = 16", "16 -> 17"): "any number near it does",
     ("cluster/wire/large_responses", "_KNOWN_LENGTHS = 1_000", "1_000 -> 1001"): "any number near it does",
     (

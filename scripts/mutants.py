@@ -91,7 +91,12 @@ TESTS = {
     "apply/executor": (*APPLYING, "apply/test_moves_reassignment"),
     "apply/change_execution": (*APPLYING, "audit/test_audit_recommits", "apply/test_moves_reassignment"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
-    "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature", "plan/test_plan_trust"),
+    "plan/plan_file": (
+        "plan/test_plan_file",
+        "plan/test_plan_signature",
+        "plan/test_plan_trust",
+        "plan/test_rejudging",
+    ),
     "core/units": ("core/test_units", "resources/test_topic_risk"),
     "resources/topic/risk": (
         "resources/test_topic_risk",
@@ -217,6 +222,8 @@ EQUIVALENT = {
         "milliseconds < day -> milliseconds <= day",
     ): "exactly a day is formatted alike in minutes and in hours",
     ("plan/preconditions", "_MAX_VALUE_LENGTH = 200", "200 -> 201"): "any number near it does",
+    ("config/manifests/yaml12", "MAX_DIGITS = 400", "400 -> 401"): "any number near it does",
+    ("config/manifests/yaml12", "_SMALL = 200", "200 -> 201"): "any number near it does",
     ("cluster/wire/large_responses", "_KNOWN_BLOCKS = 16", "16 -> 17"): "any number near it does",
     ("cluster/wire/large_responses", "_KNOWN_LENGTHS = 1_000", "1_000 -> 1001"): "any number near it does",
     (

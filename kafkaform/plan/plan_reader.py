@@ -117,7 +117,7 @@ def _build_plan(document: Object) -> Plan:
         ),
         broker_validated=document["broker_validated"],
         unknown=_build_refs(document, "unknown"),
-        subset=SUBSET in document,
+        subset=document.get(SUBSET, False),
         readers=tuple(
             AffectedConsumer(ref, tuple(item["topics"]), item.get("team", ""))
             for ref, item in zip(_build_refs(document, "readers"), document.get("readers", ()), strict=True)

@@ -499,10 +499,12 @@ def test_invalid_placement_is_refused(before: FieldValue, after: FieldValue) -> 
 
 
 def test_file_name_that_is_not_utf_8_is_written_as_text() -> None:
-    odd = "é/\udc80.yaml"
+    odd = "é/\udfff\ud800.yaml"
     change = replace(PLAN.changes[0], location=Location(odd, 3))
     read, header = read_back(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))
-    assert read.changes[0].location == Location("é/\\udc80.yaml", 3)
-    assert header.configuration == "é/\\udc80.yaml"
+    assert read.changes[0].location == Location("é/\\udfff\\ud800.yaml", 3)
+    assert header.configuration == "é/\\udfff\\ud800.yaml"
+    control = replace(change, location=Location("a\x7f.yaml", 3))
+    assert "\x7f" not in plan_to_json(replace(PLAN, changes=(control,)), HEADER)
     # Reports for programs keep the bytes of the name.
     assert format_json({"file": odd}) == f'{{\n  "file": "{odd}"\n}}\n'

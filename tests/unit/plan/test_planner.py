@@ -312,11 +312,8 @@ def test_consents_are_kept_with_their_reasons() -> None:
     [
         ("Topic/t:retention-cut", Status.NEEDS_CONSENT),
         ("Topic/t:retention-cut Topic/t:unclean-election", Status.PLANNED),
-        ("Topic/t:*", Status.PLANNED),
         ("Topic/*:*-cut */t:unclean-*", Status.PLANNED),
         ("destructive", Status.PLANNED),
-        ("Topic/u:*", Status.NEEDS_CONSENT),
-        ("Topic/T:*", Status.NEEDS_CONSENT),
     ],
 )
 def test_consent_by_flag(flags: str, status: Status) -> None:

@@ -19,7 +19,6 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.plan.preconditions import REPLACED, RemainingChange, Superseded, find_remaining
-from kafkaform.resources import KINDS
 from kafkaform.resources.groups import Group, Member
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import create_topic, group_ref, topic
@@ -209,12 +208,6 @@ def test_left_and_moved_are_decided_field_by_field(
         if other[key] not in {before[key], after[key]}:
             moved = Observation({A: Observed(A, "id-1", {**live, key: other[key]})})
             assert find_reason(change, moved).count(" is now ") == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_stands_against_what_is_not_there(kind: str) -> None:
-    create = Create(ResourceRef(kind, "a"), {})
-    assert find_remaining(create, NOTHING) == RemainingChange(create, ())
 
 
 def test_nothing_stands_against_what_is_done_even_in_a_group_in_use() -> None:

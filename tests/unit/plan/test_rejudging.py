@@ -135,12 +135,14 @@ def test_other_disruption_of_the_same_risk_needs_no_new_plan(memory: MemoryClust
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
 
 
-def test_refused_change_keeps_its_reason(memory: MemoryCluster) -> None:
+def test_refused_change_keeps_its_reason_and_is_not_read(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
     plan = plan_for(memory, declare_topic("t", retention_ms="1209600000"))
     refused = replace(find_change(plan), status=Status.REFUSED, reason="a rule said so", remedy="ask for it")
     plan = save_plan(replace(plan, changes=(refused,)))
-    assert find_change(judge_again(plan, memory, "destructive")) == find_change(plan)
+    watched = Watched(memory)
+    assert judge_again(plan, watched, "destructive") == plan
+    assert watched.readings == []
 
 
 def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
@@ -154,14 +156,6 @@ def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
     assert [result.result for result in report.results] == [Result.REFUSED]
     assert watched.requests == []
     assert len(watched.readings) == 1
-
-
-def test_refusal_of_the_plan_stays_and_reads_nothing(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", 3)
-    plan = save_plan(plan_for(memory, declare_topic("t", 1)))
-    watched = Watched(memory)
-    assert judge_again(plan, watched, "destructive") == plan
-    assert watched.readings == []
 
 
 def test_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:

@@ -105,6 +105,7 @@ GROUP_CLUSTERS = {"kafka3": 'kafka3(?=[:,)"])', "kafka_acl": 'kafka_acl(?=[:,)"]
 HEAVY = (
     SPARK,
     "kafka3",
+    "nightly/test_kills.py",
     "nightly/test_moves_under_load.py",
     "nightly/test_lock_under_faults.py",
     "nightly/test_demo.py",

@@ -145,17 +145,17 @@ def _describe_unvalidated(failures: Sequence[ClusterError], operations: int) -> 
     for errors in reasons.values():
         count = f"{len(errors):,} of {counted(operations, 'operation')}"
         message = f"the brokers did not validate {count}: {errors[0].message}"
-        right, *others = map(_missing_right, errors)
-        if names := [other.name for other in others if other is not None]:
+        rights = [*map(_missing_right, errors)]
+        if names := [right.name for right in rights[1:] if right is not None]:
             message += f", and on {listed(names)}"
         yield Diagnostic(
             "KF414",
             Severity.INFO,
             message,
             suggestion=errors[0].hint
-            if right is None
+            if rights[0] is None
             else "an account that only plans does not need it; the one that applies does: "
-            + code(grant(right)),
+            + code(grant(rights[0])),
         )
 
 

@@ -148,14 +148,15 @@ def _describe_unvalidated(failures: Sequence[ClusterError], operations: int) -> 
         rights = [*map(_missing_right, errors)]
         if names := [right.name for right in rights[1:] if right is not None]:
             message += f", and on {listed(names)}"
+        right = rights[0]
         yield Diagnostic(
             "KF414",
             Severity.INFO,
             message,
             suggestion=errors[0].hint
-            if rights[0] is None
+            if right is None
             else "an account that only plans does not need it; the one that applies does: "
-            + code(grant(rights[0])),
+            + code(grant(right)),
         )
 
 

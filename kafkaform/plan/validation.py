@@ -143,9 +143,10 @@ def _describe_unvalidated(failures: Sequence[ClusterError], operations: int) -> 
     for errors in reasons.values():
         count = f"{len(errors):,} of {counted(operations, 'operation')}"
         message = f"the brokers did not validate {count}: {errors[0].message}"
-        right, *further = map(_missing_right, errors)
-        if names := [each.name for each in further if each is not None]:
+        rights = [*map(_missing_right, errors)]
+        if names := [right.name for right in rights[1:] if right is not None]:
             message += f", and on {listed(names)}"
+        right = rights[0]
         yield Diagnostic(
             "KF414",
             Severity.INFO,

@@ -57,12 +57,12 @@ def line(name: str, size: int = 0) -> str:
 # --- what every cluster promises -------------------------------------------------------------------
 
 
-def test_reading_what_does_not_exist_finds_nothing_and_makes_nothing(cluster: Cluster) -> None:
+def test_missing_audit_topic_reads_as_empty_and_is_not_created(cluster: Cluster) -> None:
     assert list(cluster.read_audit()) == []
     assert AUDIT_TOPIC not in cluster.observe([AUDIT_TOPIC], kinds=["Topic"]).inventory
 
 
-def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) -> None:
+def test_audit_lines_are_read_in_written_order(cluster: Cluster) -> None:
     first, second = [line(f"a{n}") for n in range(50)], [line(f"b{n}") for n in range(50)]
     cluster.append_audit(first)
     assert list(cluster.read_audit()) == first
@@ -70,13 +70,13 @@ def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) 
     assert list(cluster.read_audit()) == [*first, *second]
 
 
-def test_line_of_the_largest_size_fits(cluster: Cluster) -> None:
+def test_audit_lines_of_900_kb_are_stored(cluster: Cluster) -> None:
     large = [line("a", 899_900), line("b", 899_900), line("c", 899_900)]
     cluster.append_audit(large)
     assert list(cluster.read_audit()) == large
 
 
-def test_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
+def test_audit_topic_has_one_partition_and_unlimited_retention(cluster: Cluster) -> None:
     cluster.append_audit([line("a")])
     observed = observe_topic(cluster)
     assert observed.state["partitions"] == 1
@@ -88,7 +88,7 @@ def test_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("brokers", "replicas", "in_sync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")]
 )
-def test_one_of_three_brokers_may_be_down(brokers: int, replicas: int, in_sync: str) -> None:
+def test_audit_topic_replication_depends_on_broker_count(brokers: int, replicas: int, in_sync: str) -> None:
     made = make_audit_topic_creation(brokers)
     assert isinstance(made, CreateTopic)
     assert made.replication_factor == replicas
@@ -98,7 +98,7 @@ def test_one_of_three_brokers_may_be_down(brokers: int, replicas: int, in_sync: 
 # --- a real one ------------------------------------------------------------------------------------
 
 
-def test_on_three_brokers_it_has_three_replicas(kafka3: DevCluster) -> None:
+def test_audit_topic_on_three_brokers_has_three_replicas(kafka3: DevCluster) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
         cluster.append_audit([line("a")])
         observed = observe_topic(cluster)
@@ -106,7 +106,7 @@ def test_on_three_brokers_it_has_three_replicas(kafka3: DevCluster) -> None:
     assert observed.state["config.min.insync.replicas"] == "2"
 
 
-def test_applies_that_write_at_the_same_time_lose_nothing(kafka: DevCluster) -> None:
+def test_concurrent_first_audit_writes_are_all_kept(kafka: DevCluster) -> None:
     """All of them find no topic, and make it."""
     delete_topic(kafka)
 
@@ -130,7 +130,7 @@ def test_applies_that_write_at_the_same_time_lose_nothing(kafka: DevCluster) -> 
         assert own == [f"w{writer}-{part}-{n}" for part in range(3) for n in range(20)]
 
 
-def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+def test_audit_messages_are_keyed_by_resource(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     delete_topic(kafka)
     real_cluster.append_audit([line("orders")])
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "t-audit"})
@@ -141,7 +141,7 @@ def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaClust
     assert message.key() == b"Topic/orders"
 
 
-def test_to_begin_writes_and_makes_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+def test_begin_audit_does_not_create_topic(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     delete_topic(kafka)
     real_cluster.begin_audit()
     assert AUDIT_TOPIC not in real_cluster.observe([], kinds=["Topic"]).inventory
@@ -156,7 +156,7 @@ def begin_transaction(kafka: DevCluster) -> Producer:
     return producer
 
 
-def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+def test_foreign_audit_records_do_not_break_reading(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     """Bytes that are no text, messages without a value, and a transaction that is left open."""
     delete_topic(kafka)
     real_cluster.append_audit([line("a")])
@@ -181,7 +181,9 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
         delete_topic(kafka)
 
 
-def test_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+def test_committed_transaction_marker_does_not_block_audit_reading(
+    kafka: DevCluster, real_cluster: KafkaCluster
+) -> None:
     delete_topic(kafka)
     real_cluster.append_audit([line("a")])
     producer = begin_transaction(kafka)
@@ -210,7 +212,7 @@ def kept(kafka_acl: DevCluster) -> None:
 
 
 @pytest.mark.usefixtures("kept")
-def test_account_needs_no_more_than_write_and_read(account: Callable[..., Account]) -> None:
+def test_audit_needs_only_topic_write_and_read(account: Callable[..., Account]) -> None:
     """And no right on any group: none is used."""
     writer, reader = account(f"TOPIC:{AUDIT_TOPIC.name}:WRITE"), account(f"TOPIC:{AUDIT_TOPIC.name}:READ")
     writer.cluster.append_audit([line("written")])
@@ -219,14 +221,14 @@ def test_account_needs_no_more_than_write_and_read(account: Callable[..., Accoun
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "READ"])
 @pytest.mark.usefixtures("kept")
-def test_account_that_may_not_write_is_reported(account: Callable[..., Account], right: str | None) -> None:
+def test_account_without_audit_write_is_refused(account: Callable[..., Account], right: str | None) -> None:
     grants = [f"TOPIC:{AUDIT_TOPIC.name}:{right}"] if right else []
     with pytest.raises(PermissionDenied):
         account(*grants).cluster.append_audit([line("a")])
 
 
 @pytest.mark.usefixtures("kept")
-def test_account_refused_early_gets_the_reason(account: Callable[..., Account]) -> None:
+def test_append_audit_reports_early_refusal(account: Callable[..., Account]) -> None:
     """The producer asks for its id when an apply begins: by the time of the first line it may be refused."""
     cluster = account(f"TOPIC:{AUDIT_TOPIC.name}:READ").cluster
     cluster.begin_audit()
@@ -246,7 +248,7 @@ def test_account_refused_early_gets_the_reason(account: Callable[..., Account]) 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])
 @pytest.mark.usefixtures("kept")
-def test_account_that_may_not_read_gets_a_hint(account: Callable[..., Account], right: str | None) -> None:
+def test_account_without_audit_read_gets_hint(account: Callable[..., Account], right: str | None) -> None:
     grants = [f"TOPIC:{AUDIT_TOPIC.name}:{right}"] if right else []
     cluster = account(*grants).cluster
     with pytest.raises(PermissionDenied):

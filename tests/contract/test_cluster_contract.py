@@ -74,7 +74,7 @@ def test_inventory_has_all_topics(cluster: Cluster, prefix: str) -> None:
     } == set()
 
 
-def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> None:
+def test_observe_fields_reads_requested_resources_only(cluster: Cluster, prefix: str) -> None:
     a, b, c, missing = (topic(prefix + name) for name in ("a", "b", "c", "missing"))
     made = create_topics(
         cluster,
@@ -111,7 +111,7 @@ def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> No
     assert missing not in cluster.observe([missing]).inventory  # being asked for makes no topic
 
 
-def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
+def test_observed_state_has_own_values_and_effective_has_all(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a", 3, 1, retention_ms="86400000"))
     assert observed.ref == topic(f"{prefix}a")
     assert observed.state == {"partitions": 3, "replicationFactor": 1, "config.retention.ms": "86400000"}
@@ -145,7 +145,7 @@ def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster,
         ("internal.segment.bytes", "1000000", "1000000"),
     ],
 )
-def test_values_are_shown_as_brokers_read_them(
+def test_topic_configs_are_observed_in_broker_form(
     cluster: Cluster, prefix: str, config: str, given: str, shown: str
 ) -> None:
     (observed,) = create_topics(cluster, CreateTopic(topic(f"{prefix}a"), 1, 1, {config: given}))
@@ -153,7 +153,7 @@ def test_values_are_shown_as_brokers_read_them(
     assert observed.effective[f"config.{config}"] == shown
 
 
-def test_minus_one_is_the_default_of_the_brokers(cluster: Cluster, prefix: str) -> None:
+def test_minus_one_creates_with_broker_defaults(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a", -1, -1))
     assert observed.state == {"partitions": 1, "replicationFactor": 1}
 
@@ -161,7 +161,7 @@ def test_minus_one_is_the_default_of_the_brokers(cluster: Cluster, prefix: str) 
 # --- identity --------------------------------------------------------------------------------------
 
 
-def test_topic_that_is_recreated_has_another_id(cluster: Cluster, prefix: str) -> None:
+def test_recreated_topic_has_new_id(cluster: Cluster, prefix: str) -> None:
     (first,) = create_topics(cluster, new_topic(f"{prefix}a"))
     carry_out(cluster, DeleteTopic(first.ref, first.uid))
     wait_until_gone(cluster, topic(f"{prefix}a"))
@@ -179,7 +179,7 @@ ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @pytest.mark.parametrize("uid", [None, "", "x", ZERO_ID, ANOTHER_ID])
-def test_nothing_is_deleted_without_its_id(cluster: Cluster, prefix: str, uid: str | None) -> None:
+def test_topic_deletion_without_valid_id_is_refused(cluster: Cluster, prefix: str, uid: str | None) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     assert list_codes(cluster.execute([DeleteTopic(observed.ref, uid)])) == ["UNKNOWN_TOPIC_ID"]
     assert_unchanged(cluster, f"{prefix}a", observed.state)
@@ -188,7 +188,7 @@ def test_nothing_is_deleted_without_its_id(cluster: Cluster, prefix: str, uid: s
 # --- validation ------------------------------------------------------------------------------------
 
 
-def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
+def test_topic_validation_matches_execution_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
     a, b, c = create_topics(
         cluster,
         new_topic(f"{prefix}a", 3),
@@ -262,7 +262,9 @@ REFUSALS: list[tuple[str, Operation, str]] = [
 
 
 @pytest.mark.parametrize(("operation", "code"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
-def test_refusals(cluster: Cluster, prefix: str, operation: Operation, code: str) -> None:
+def test_invalid_topic_operations_are_refused(
+    cluster: Cluster, prefix: str, operation: Operation, code: str
+) -> None:
     present = create_topics(
         cluster, new_topic(f"{prefix}a", 3), new_topic(f"{prefix}x.y"), new_topic(f"{prefix}x_z")
     )
@@ -282,7 +284,7 @@ def name_operation(operation: Operation, prefix: str) -> Operation:
 # --- many operations at once -----------------------------------------------------------------------
 
 
-def test_names_that_collide_only_with_each_other_pass_together(cluster: Cluster, prefix: str) -> None:
+def test_colliding_new_topic_names_are_not_refused(cluster: Cluster, prefix: str) -> None:
     """Nobody but a rule over manifests can prevent this."""
     assert cluster.validate([]) == cluster.execute([]) == []
     pair = [new_topic(f"{prefix}p.q"), new_topic(f"{prefix}p_q")]
@@ -291,7 +293,7 @@ def test_names_that_collide_only_with_each_other_pass_together(cluster: Cluster,
 
 
 @pytest.mark.parametrize("sort", ["create", "alter", "add", "delete"])
-def test_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, prefix: str, sort: str) -> None:
+def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str, sort: str) -> None:
     twice, once = create_topics(cluster, new_topic(f"{prefix}twice"), new_topic(f"{prefix}once"))
     topics = (twice, twice, once)
     requests: dict[str, list[Operation]] = {
@@ -308,7 +310,7 @@ def test_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, pref
     assert topic(f"{prefix}x") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_more_records_than_a_controller_writes_at_once_are_refused(cluster: Cluster, prefix: str) -> None:
+def test_creation_of_too_many_partitions_is_refused(cluster: Cluster, prefix: str) -> None:
     request = [new_topic(f"{prefix}{number}", 10) for number in range(1_000)]
     for outcomes in (cluster.validate(request), cluster.execute(request)):
         assert set(list_codes(outcomes)) == {"POLICY_VIOLATION"}
@@ -317,7 +319,7 @@ def test_more_records_than_a_controller_writes_at_once_are_refused(cluster: Clus
     assert {ref.name for ref in inventory if ref.name.startswith(prefix)} == {f"{prefix}sentinel"}
 
 
-def test_more_partitions_than_a_controller_adds_at_once_are_refused(cluster: Cluster, prefix: str) -> None:
+def test_addition_of_too_many_partitions_is_refused(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     assert list_codes(cluster.validate([AddPartitions(observed.ref, 1, 10_002)])) == ["UNKNOWN"]
     assert_unchanged(cluster, f"{prefix}a", observed.state)
@@ -326,7 +328,7 @@ def test_more_partitions_than_a_controller_adds_at_once_are_refused(cluster: Clu
 # --- changes ---------------------------------------------------------------------------------------
 
 
-def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str) -> None:
+def test_topic_config_change_keeps_other_configs(cluster: Cluster, prefix: str) -> None:
     create_topics(cluster, new_topic(f"{prefix}a", retention_ms="1000", segment_ms="2000", flush_ms="3000"))
     carry_out(cluster, alter(f"{prefix}a", "retention.ms", "nonsense", "preallocate", segment_ms="9"))
     observed = wait_for_topic(
@@ -337,7 +339,7 @@ def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str
     assert observed.effective["config.retention.ms"] == "604800000"
 
 
-def test_min_isr_beyond_the_replicas_passes(cluster: Cluster, prefix: str) -> None:
+def test_min_isr_above_replicas_is_accepted(cluster: Cluster, prefix: str) -> None:
     """Every write with acks=all then fails: a rule has to see it, the brokers do not."""
     operation = new_topic(f"{prefix}a", min_insync_replicas="3")
     assert cluster.validate([operation]) == [None]
@@ -368,7 +370,7 @@ def test_internal_topic_is_marked(cluster: Cluster, request: pytest.FixtureReque
 # --- the cluster itself ----------------------------------------------------------------------------
 
 
-def test_facts(cluster: Cluster) -> None:
+def test_facts_have_cluster_id_brokers_and_defaults(cluster: Cluster) -> None:
     facts = cluster.facts()
     assert facts.cluster_id
     assert facts.brokers[0] == Broker(1, "rack-1")
@@ -378,7 +380,7 @@ def test_facts(cluster: Cluster) -> None:
     }
 
 
-def test_both_show_the_same_of_a_new_topic(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_fake_and_kafka_observe_new_topic_alike(real_cluster: KafkaCluster, prefix: str) -> None:
     new = new_topic(f"{prefix}a", 2, 1, min_cleanable_dirty_ratio="0.1", cleanup_policy="compact")
     (real,) = create_topics(real_cluster, new)
     (in_memory,) = create_topics(MemoryCluster(), new)

@@ -33,7 +33,7 @@ def alter(
     return sort(ref, *acls)
 
 
-def test_acls_are_created_and_deleted_one_by_one(cluster: Cluster, prefix: str) -> None:
+def test_acls_are_created_and_deleted_individually(cluster: Cluster, prefix: str) -> None:
     ref, second = access_ref(f"{prefix}a"), access_ref(f"{prefix}b")
     literal, prefixed = f"allow Read on topic {prefix}x", f"allow Read on topic prefix {prefix}x"
     denied = f"deny Write on topic {prefix}x from 10.0.0.1"

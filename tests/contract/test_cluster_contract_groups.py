@@ -188,7 +188,7 @@ def test_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
     assert not cluster.observe([]).inventory
 
 
-def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: str) -> None:
+def test_named_or_selected_groups_are_read_in_detail(cluster: Cluster, prefix: str) -> None:
     a, b, c = (group(prefix + name) for name in "abc")
     carry_out(cluster, *(alter(ref.name, consumer_session_timeout_ms="50000") for ref in (a, b, c)))
     wait_for_group(cluster, c.name, {f"config.{SESSION}": "50000"})
@@ -203,7 +203,7 @@ def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: 
 # --- configs ---------------------------------------------------------------------------------------
 
 
-def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str) -> None:
+def test_group_config_change_keeps_other_configs(cluster: Cluster, prefix: str) -> None:
     carry_out(
         cluster,
         alter(f"{prefix}a", consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000"),
@@ -218,7 +218,7 @@ def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str
     wait_until_gone(cluster, group(f"{prefix}a"))
 
 
-def test_group_of_configs_alone_has_no_coordinator_and_all_values(cluster: Cluster, prefix: str) -> None:
+def test_group_with_configs_only_has_no_live_state(cluster: Cluster, prefix: str) -> None:
     defaults = cluster.facts().config_defaults["ConsumerGroup"]
     assert defaults.keys() == kafka_configs.group_configs().keys()
     carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
@@ -239,7 +239,7 @@ def test_group_of_configs_alone_has_no_coordinator_and_all_values(cluster: Clust
         ("share.isolation.level", " read_committed", "read_committed"),
     ],
 )
-def test_values_are_shown_as_brokers_read_them(
+def test_group_configs_are_observed_in_broker_form(
     cluster: Cluster, prefix: str, config: str, given: str, shown: str
 ) -> None:
     carry_out(cluster, AlterConfigs(group(f"{prefix}a"), {config: given}))
@@ -265,7 +265,7 @@ REFUSED = {
 }
 
 
-def test_invalid_configs_are_refused_whole(cluster: Cluster, prefix: str) -> None:
+def test_invalid_group_config_refuses_whole_operation(cluster: Cluster, prefix: str) -> None:
     operations = [
         AlterConfigs(group(f"{prefix}{number}"), {name: value, "share.session.timeout.ms": "46000"})
         for number, (name, value) in enumerate(REFUSED.values())
@@ -280,14 +280,14 @@ def test_invalid_configs_are_refused_whole(cluster: Cluster, prefix: str) -> Non
     assert not {o.ref for o in operations} & cluster.observe([], kinds=[KIND]).inventory
 
 
-def test_unsetting_what_is_not_set_or_not_known_is_fine(cluster: Cluster, prefix: str) -> None:
+def test_unsetting_absent_group_config_succeeds(cluster: Cluster, prefix: str) -> None:
     carry_out(cluster, alter(f"{prefix}a", SESSION, "nonsense"))
     carry_out(cluster, alter(f"{prefix}b", consumer_session_timeout_ms="50000"))
     wait_for_group(cluster, f"{prefix}b", {f"config.{SESSION}": "50000"})
     assert group(f"{prefix}a") not in cluster.observe([], kinds=[KIND]).inventory
 
 
-def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
+def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
     operations: list[Operation] = [
         alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
         alter(f"{prefix}b", nonsense="1"),
@@ -302,7 +302,7 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
 
 
-def test_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
+def test_topic_and_group_may_share_name(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     mixed = [
         AlterConfigs(observed.ref, {"retention.ms": "1000"}),
@@ -337,7 +337,7 @@ def test_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> No
         ("2999-01-01T00:00:00Z", 12),
     ],
 )
-def test_group_starts_within_the_log(
+def test_initial_offsets_stay_within_log(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -349,7 +349,7 @@ def test_group_starts_within_the_log(
     assert read_offsets(cluster, name) == {(name, 0): offset}
 
 
-def test_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_relative_start_time_is_resolved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name, now = f"{prefix}a", time.time_ns() // 1_000_000
     write_logs(cluster, traffic, name, 5)
     traffic.write(name, 0, 4, now - 3_600_000)
@@ -359,7 +359,7 @@ def test_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: st
         assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}
 
 
-def test_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_group_with_offsets_only_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
     write_logs(cluster, traffic, a, 5, 0)
     write_logs(cluster, traffic, b, 7)
@@ -387,7 +387,7 @@ def test_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix:
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
-def test_only_partitions_without_an_offset_get_one(
+def test_initial_offsets_keep_committed_offsets(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str
 ) -> None:
     name, second = f"{prefix}a", f"{prefix}b"
@@ -401,14 +401,14 @@ def test_only_partitions_without_an_offset_get_one(
     assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (second, 0): first}
 
 
-def test_topic_that_was_just_created_can_be_started_in(cluster: Cluster, prefix: str) -> None:
+def test_initial_offsets_are_committed_in_new_topic(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     carry_out(cluster, new_topic(name, 3))
     carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
     assert read_offsets(cluster, name) == {(name, number): 0 for number in range(3)}
 
 
-def test_missing_topic_is_no_start(
+def test_initial_offsets_in_missing_topic_are_refused(
     cluster: Cluster, traffic: Traffic, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
@@ -426,7 +426,7 @@ def test_missing_topic_is_no_start(
 # --- resets ----------------------------------------------------------------------------------------
 
 
-def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_offset_reset_keeps_other_offsets(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9, 9, 9, 9)
     traffic.expire(name, 0, 4)
@@ -440,7 +440,7 @@ def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Tr
 @pytest.mark.parametrize(
     ("partition", "offset"), [(0, 3), (0, 10), (0, -1), (1, 1), (2, 0)], ids=lambda value: str(value)
 )
-def test_offset_outside_of_the_log_moves_none(
+def test_offset_reset_outside_log_is_refused_whole(
     cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -460,7 +460,7 @@ def test_offset_outside_of_the_log_moves_none(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_active_group_is_left_alone(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
+def test_active_group_is_not_changed(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
     name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9)
     write_logs(cluster, traffic, second, 9)
@@ -489,7 +489,9 @@ def test_active_group_is_left_alone(cluster: Cluster, traffic: Traffic, prefix: 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
+def test_group_members_and_lag_are_read(
+    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
+) -> None:
     name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9, 5)
     write_logs(cluster, traffic, second, 20, 0)
@@ -512,7 +514,7 @@ def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix:
     assert seen.lag == 18
 
 
-def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_groups_are_read_by_name_or_all(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, a, 1)
     for name in (a, b):
@@ -525,9 +527,7 @@ def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, 
 # --- deletion --------------------------------------------------------------------------------------
 
 
-def test_configs_outlive_a_group_unless_named_and_deleting_it_twice_is_fine(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_group_deletion_keeps_configs_not_listed(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
@@ -542,7 +542,7 @@ def test_configs_outlive_a_group_unless_named_and_deleting_it_twice_is_fine(
     assert read_offsets(cluster, name) == {(name, 0): 1}
 
 
-def test_offsets_in_a_topic_are_deleted_unless_it_is_read(
+def test_offsets_of_topic_are_deleted_except_in_active_groups(
     cluster: Cluster, traffic: Traffic, prefix: str
 ) -> None:
     name, second, busy = f"{prefix}a", f"{prefix}b", f"{prefix}g2"
@@ -560,7 +560,7 @@ def test_offsets_in_a_topic_are_deleted_unless_it_is_read(
     carry_out(cluster, DeleteOffsets(topic(name)))
 
 
-def test_topic_can_be_created_again_once_its_deletion_ends(cluster: Cluster, prefix: str) -> None:
+def test_topic_can_be_recreated_after_deletion(cluster: Cluster, prefix: str) -> None:
     (doomed,) = create_topics(cluster, new_topic(f"{prefix}a", 3))
     carry_out(cluster, DeleteTopic(doomed.ref, doomed.uid, Phase.REMOVE))
     carry_out(cluster, CreateTopic(doomed.ref, 1, 1, {}, phase=Phase.REPLACE))
@@ -573,7 +573,7 @@ def test_topic_can_be_created_again_once_its_deletion_ends(cluster: Cluster, pre
     assert refused is not None
 
 
-def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_topic_deletion_removes_committed_offsets(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
     (doomed,) = create_topics(cluster, new_topic(a))
     write_logs(cluster, traffic, b, 9)
@@ -589,7 +589,9 @@ def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Tra
 # --- requests --------------------------------------------------------------------------------------
 
 
-def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_mixed_operations_have_individual_outcomes_in_order(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9)
     for number in (1, 2, 5):
@@ -612,7 +614,7 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
 
 
 @pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
-def test_group_twice_in_a_request_is_refused(
+def test_duplicate_group_in_request_is_refused(
     cluster: Cluster, traffic: Traffic, prefix: str, sort: str
 ) -> None:
     name = f"{prefix}a"
@@ -631,7 +633,7 @@ def test_group_twice_in_a_request_is_refused(
 # --- logs and health -------------------------------------------------------------------------------
 
 
-def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_log_spans_and_offsets_by_time_are_read(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 5, 0)
     traffic.write(name, 0, 4, TWO)
@@ -650,9 +652,7 @@ def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_open_transactions_hide_what_is_not_committed(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_open_transactions_limit_committed_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 5, 5)
     asked = [(name, 1), (name, 0), (name, 7), (f"{prefix}missing", 0)]
@@ -713,7 +713,9 @@ def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: 
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_times_need_not_rise_along_a_log(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_log_spans_by_time_handle_unordered_timestamps(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 0)
     for at_ms in (TWO, ONE, THREE, TWO):
@@ -722,7 +724,7 @@ def test_times_need_not_rise_along_a_log(cluster: Cluster, traffic: Traffic, pre
     assert found == {ONE: 0, TWO: 0, THREE: 4}
 
 
-def test_epochs_end_where_logs_do_and_ids_are_those_of_topics(
+def test_epoch_ends_topic_ids_and_partition_counts_are_read(
     cluster: Cluster, traffic: Traffic, prefix: str
 ) -> None:
     """No leader has changed: all records are of its epoch."""

@@ -66,7 +66,7 @@ def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int
     return write_topic
 
 
-def test_brokers_report_their_log_directories(cluster: Cluster) -> None:
+def test_log_dirs_report_usable_and_total_space(cluster: Cluster) -> None:
     log_dirs, unread = cluster.log_dirs()
     assert not unread
     assert {log_dir.broker for log_dir in log_dirs} == {1, 2, 3}
@@ -164,7 +164,7 @@ def test_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: 
     assert get_replicas(observed).moving == frozenset()
 
 
-def test_part_of_the_layout_has_all_reassignments(
+def test_partial_layout_has_all_reassignments(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     moved, second = f"{prefix}moved", f"{prefix}other"
@@ -186,7 +186,7 @@ def test_part_of_the_layout_has_all_reassignments(
         *((wrong, "INVALID_REPLICA_ASSIGNMENT") for wrong in ([(1, 1)], [(1, 9)], [(1,), (1, 2)])),
     ],
 )
-def test_places_of_new_topics_are_checked(
+def test_invalid_replica_assignment_of_new_topic_is_refused(
     cluster: Cluster, prefix: str, assignment: Assignment, refusal: str | None
 ) -> None:
     create = CreateTopic(
@@ -209,7 +209,7 @@ def test_places_of_new_topics_are_checked(
         (2, [(3, 1)], "INVALID_PARTITIONS"),
     ],
 )
-def test_places_of_added_partitions_are_checked(
+def test_invalid_replica_assignment_of_added_partitions_is_refused(
     cluster: Cluster, prefix: str, total: int, assignment: Assignment, refusal: str | None
 ) -> None:
     name = f"{prefix}a"
@@ -221,7 +221,7 @@ def test_places_of_added_partitions_are_checked(
         wait_for_replicas(cluster, name, (1, 2), (2, 3), (3, 1))
 
 
-def test_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
+def test_reassignment_cannot_be_executed_as_operation(cluster: Cluster, prefix: str) -> None:
     move = Reassign(topic(f"{prefix}a"), {0: (1,)}, {0: (2,)})
     assert cluster.validate([move]) == [None]
     with pytest.raises(TypeError):
@@ -231,7 +231,7 @@ def test_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefi
 # --- reassignments -----------------------------------------------------------------------------------
 
 
-def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) -> None:
+def test_replicas_are_moved_added_and_removed(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2), (1, 2), (1, 2), (1, 2))
     start_moves(cluster, {(name, 0): (1, 3), (name, 1): (2, 1, 3), (name, 2): (2,), (name, 3): (2, 1)})
@@ -242,7 +242,7 @@ def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) 
     assert observed.state["replicationFactor"] == "1-3"
 
 
-def test_running_reassignment_shows_both_sides(
+def test_running_reassignment_lists_adding_and_removing_replicas(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -285,7 +285,7 @@ def test_cancelled_reassignment_keeps_the_new_order(
     assert code(outcomes[name, 0]) == "NO_REASSIGNMENT_IN_PROGRESS"
 
 
-def test_another_target_meanwhile_never_ends(
+def test_reassignment_with_changed_target_does_not_complete(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     """Return the reason to cancel the first: 3 is added and removed, and Kafka waits for it to be in sync."""
@@ -305,7 +305,7 @@ def test_another_target_meanwhile_never_ends(
     wait_for_replicas(cluster, name, (2, 1))
 
 
-def test_each_partition_is_refused_for_itself(cluster: Cluster, prefix: str) -> None:
+def test_invalid_reassignments_are_refused_individually(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1,), (1,), (1,), (1,))
     targets = enumerate([(2,), (2, 2), (2, 9), (), (2,)])
@@ -330,7 +330,7 @@ def test_preferred_leaders_are_elected(cluster: Cluster, prefix: str) -> None:
     eventually(lambda: [s.leader for s in read_states(cluster, name)], lambda leaders: leaders == [2, 1])
 
 
-def test_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
+def test_lost_lock_prevents_move_requests(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1,))
     lost = LockLost("the lock went to another apply")
@@ -352,7 +352,9 @@ def test_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None
 # --- sizes -------------------------------------------------------------------------------------------
 
 
-def test_every_replica_has_a_size(cluster: Cluster, prefix: str, fill: Callable[[str, int], None]) -> None:
+def test_replica_sizes_are_read_per_replica(
+    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
+) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2), (2, 3))
     fill(name, 2)
@@ -383,7 +385,7 @@ def wait_for_throttles(cluster: Cluster, names: list[str], wanted: Throttles) ->
     assert eventually(lambda: cluster.throttles(names), lambda found: found == wanted) == wanted
 
 
-def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: str) -> None:
+def test_throttles_are_set_extended_and_cleared(cluster: Cluster, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     place_topic(cluster, a, (1, 2))
     place_topic(cluster, b, (1, 2))
@@ -417,7 +419,7 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
     cluster.clear_throttles(both)  # all of it is gone: no error
 
 
-def test_long_lists_and_what_somebody_else_has_set(cluster: Cluster, prefix: str) -> None:
+def test_throttle_clearing_keeps_entries_of_other_tools(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
 
@@ -449,7 +451,7 @@ def test_long_lists_and_what_somebody_else_has_set(cluster: Cluster, prefix: str
     wait_for_throttles(cluster, [name], build("*"))
 
 
-def test_throttles_of_a_topic_that_is_gone(cluster: Cluster, prefix: str) -> None:
+def test_throttles_of_deleted_topic_are_cleared(cluster: Cluster, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     place_topic(cluster, a, (1, 2))
     place_topic(cluster, b, (1, 2))
@@ -493,7 +495,7 @@ def broker_3_down(
     return down
 
 
-def test_broker_that_is_down(
+def test_moves_tolerate_stopped_broker(
     cluster: Cluster, prefix: str, broker_3_down: Callable[[], AbstractContextManager[None]]
 ) -> None:
     name = f"{prefix}a"

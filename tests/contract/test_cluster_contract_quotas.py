@@ -86,7 +86,7 @@ def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, pref
 @pytest.mark.parametrize(
     "name", ["user=<default>", "client-id=<default>", "user=<default>,client-id=<default>"]
 )
-def test_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
+def test_quota_default_differs_from_entity_named_default(cluster: Cluster, name: str) -> None:
     named = name.replace("<default>", "%3Cdefault%3E")
     high = "9000000000000000000"
     with apply_limits(cluster, alter(name, producer_byte_rate=high), alter(named, consumer_byte_rate=high)):
@@ -94,14 +94,14 @@ def test_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ip=192.0.2.7", "ip=2001:db8::7", "ip=<default>"])
-def test_addresses_have_a_limit_of_their_own(cluster: Cluster, name: str) -> None:
+def test_ip_quota_accepts_connection_rate_only(cluster: Cluster, name: str) -> None:
     with apply_limits(cluster, alter(name, connection_creation_rate="100000")):
         wait_for_limits(cluster, {name: {"connection_creation_rate": "100000"}})
         wrong = cluster.validate([alter(name, producer_byte_rate=MIB)])
         assert list_codes(wrong) == ["INVALID_REQUEST"]
 
 
-def test_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
+def test_quota_defaults_apply_to_missing_limits(cluster: Cluster, prefix: str) -> None:
     user, both = f"user={prefix}", f"user={prefix},client-id={prefix}"
     fallback = f"user={prefix},client-id=<default>"
     with apply_limits(
@@ -121,7 +121,7 @@ def test_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, pre
         assert effective["config.producer_byte_rate"] == MIB
 
 
-def test_what_is_checked_is_not_carried_out(cluster: Cluster, prefix: str) -> None:
+def test_quota_validation_changes_nothing(cluster: Cluster, prefix: str) -> None:
     name, second = f"user={prefix}", f"user={prefix}other"
     assert cluster.validate([alter(name, producer_byte_rate=MIB)]) == [None]
     with apply_limits(cluster, alter(second, producer_byte_rate=MIB)):
@@ -129,7 +129,7 @@ def test_what_is_checked_is_not_carried_out(cluster: Cluster, prefix: str) -> No
         assert quota(name) not in cluster.observe([quota(name)]).inventory
 
 
-def test_each_objection_is_that_of_its_entity(cluster: Cluster, prefix: str) -> None:
+def test_invalid_quotas_are_refused_individually(cluster: Cluster, prefix: str) -> None:
     asked = [
         alter(f"user={prefix}", producer_byte_rate=MIB),
         alter(f"user={prefix}bad", speed="1"),
@@ -144,9 +144,7 @@ def test_each_objection_is_that_of_its_entity(cluster: Cluster, prefix: str) -> 
         wait_for_limits(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
 
 
-def test_entity_that_comes_twice_is_refused_and_removing_a_missing_limit_is_no_error(
-    cluster: Cluster, prefix: str
-) -> None:
+def test_duplicate_quota_entity_in_request_is_refused(cluster: Cluster, prefix: str) -> None:
     twice = [alter(f"user={prefix}", producer_byte_rate=MIB), alter(f"user={prefix}", consumer_byte_rate=MIB)]
     assert list_codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
     assert cluster.execute([alter(f"user={prefix}", "producer_byte_rate")]) == [None]

@@ -51,7 +51,7 @@ def test_credentials_are_set_shown_and_removed(cluster: Cluster, ref: ResourceRe
     wait_for_state(cluster, ref, None)
 
 
-def test_each_objection_is_that_of_its_user(cluster: Cluster, ref: ResourceRef) -> None:
+def test_invalid_credentials_are_refused_individually(cluster: Cluster, ref: ResourceRef) -> None:
     def other(number: int) -> ResourceRef:
         return ResourceRef("User", f"{ref.name}{number}")
 

@@ -40,7 +40,7 @@ class Budget:
 # --- holding it ------------------------------------------------------------------------------------
 
 
-def test_second_one_is_shown_the_holder(cluster: Cluster) -> None:
+def test_lock_conflict_names_holder(cluster: Cluster) -> None:
     with hold(cluster, ALICE) as guard:
         with pytest.raises(LockHeld) as caught, hold(cluster, BOB):
             raise AssertionError
@@ -49,7 +49,7 @@ def test_second_one_is_shown_the_holder(cluster: Cluster) -> None:
             guard()
 
 
-def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_lock_steps_are_logged(real_cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster")
     with hold(real_cluster, ALICE) as guard:
         with pytest.raises(LockHeld), hold(real_cluster, BOB):
@@ -59,7 +59,7 @@ def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pyte
     assert steps == ["lock: acquired", "lock: held by another", "lock: left", "lock: proven", "lock: left"]
 
 
-def test_who_waits_is_shown_the_holder_and_gets_it(cluster: Cluster) -> None:
+def test_waiting_lock_reports_holder_and_acquires(cluster: Cluster) -> None:
     messages: list[str] = []
     with ExitStack() as first:
         first.enter_context(hold(cluster, ALICE))
@@ -75,7 +75,7 @@ def test_who_waits_is_shown_the_holder_and_gets_it(cluster: Cluster) -> None:
     assert line.endswith(f"; waiting up to {TIMEOUT_S:.0f}s")
 
 
-def test_lock_is_free_afterwards_and_an_old_proof_is_none(cluster: Cluster) -> None:
+def test_released_lock_invalidates_guard(cluster: Cluster) -> None:
     with pytest.raises(ZeroDivisionError), hold(cluster, BOB):
         raise ZeroDivisionError
     with hold(cluster, ALICE) as guard:
@@ -146,7 +146,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
         *("groups deleted: 3", "topics deleted: 1", "several sorts: 3"),
     ],
 )
-def test_each_request_has_a_proof_of_its_own_and_is_not_sent_without_it(
+def test_requests_without_lock_proof_are_not_sent(
     cluster: Cluster, scene: Callable[[str], list[Operation]], sort: str
 ) -> None:
     operations = scene(sort)
@@ -159,7 +159,7 @@ def test_each_request_has_a_proof_of_its_own_and_is_not_sent_without_it(
 
 
 @pytest.mark.parametrize("sort", ["first offsets: 3", "groups deleted: 3"])
-def test_what_was_sent_before_keeps_its_outcome(
+def test_operations_before_lock_loss_keep_outcomes(
     cluster: Cluster, scene: Callable[[str], list[Operation]], prefix: str, sort: str
 ) -> None:
     operations = scene(sort)
@@ -170,7 +170,7 @@ def test_what_was_sent_before_keeps_its_outcome(
     assert known == ({f"{prefix}a", f"{prefix}b"} if sort.startswith("first") else {f"{prefix}c"})
 
 
-def test_sorts_before_the_loss_keep_their_outcome(
+def test_operation_kinds_before_lock_loss_keep_outcomes(
     cluster: Cluster, scene: Callable[[str], list[Operation]], prefix: str
 ) -> None:
     deletion, creation, alteration = cluster.execute(scene("several sorts: 3"), Budget(2))
@@ -179,14 +179,14 @@ def test_sorts_before_the_loss_keep_their_outcome(
     assert topic(f"{prefix}b") in cluster.observe([topic(f"{prefix}b")]).inventory
 
 
-def test_checking_takes_no_proof_and_an_impossible_request_neither(cluster: Cluster, prefix: str) -> None:
+def test_invalid_request_needs_no_lock_proof(cluster: Cluster, prefix: str) -> None:
     twice = [CreateTopic(topic(f"{prefix}a"), 1, 1, {})] * 2
     outcomes = cluster.execute([replace(item) for item in twice], Budget(0))
     assert [isinstance(outcome, RequestRejected) for outcome in outcomes] == [True, True]
     assert cluster.execute([], Budget(0)) == []
 
 
-def test_each_retry_of_one_operation_alone_has_its_proof(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_individual_retries_need_lock_proof(real_cluster: KafkaCluster, prefix: str) -> None:
     """A batch with a number that the protocol has no room for cannot be sent: then each goes alone."""
 
     def creates(*names: str) -> list[Operation]:

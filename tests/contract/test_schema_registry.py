@@ -91,7 +91,7 @@ def test_inventory_lists_undeclared_subjects(registry: SchemaRegistry, ref: Reso
     assert facts.levels[ref.name] == "FORWARD"
 
 
-def test_equal_form_is_the_declared_one(registry: SchemaRegistry, ref: ResourceRef) -> None:
+def test_equivalent_schema_is_observed_as_declared(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     equal = avro("id", type_={"type": "long"})
     assert read_state(registry, ref, equal)["schema"] == equal.to_value()
@@ -109,7 +109,7 @@ def test_equal_form_is_the_declared_one(registry: SchemaRegistry, ref: ResourceR
     ],
     ids=["field-without-default", "field-with-default", "forward", "field-removed", "none"],
 )
-def test_compatibility_is_checked_before_and_when_registering(
+def test_incompatible_schema_is_refused_in_validation_and_execution(
     registry: SchemaRegistry,
     ref: ResourceRef,
     level: str,
@@ -128,7 +128,7 @@ def test_compatibility_is_checked_before_and_when_registering(
         assert "new" in checked.message or "old" in checked.message
 
 
-def test_level_is_set_before_the_schema_that_needs_it(registry: SchemaRegistry, ref: ResourceRef) -> None:
+def test_compatibility_level_is_set_before_schema(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id"), "BACKWARD") is None
     assert alter(registry, ref, avro("other"), "NONE") is None
     assert read_state(registry, ref)["compatibility"] == "NONE"
@@ -173,7 +173,7 @@ _WITH_ALL = avro("id", "old", "mid", "new", default=0)
         ("BACKWARD_TRANSITIVE", None, _WITH_LATEST, RequestRejected),
     ],
 )
-def test_schema_is_checked_by_the_level_that_it_gets(
+def test_schema_is_validated_against_new_level(
     registry: SchemaRegistry,
     ref: ResourceRef,
     before: str,
@@ -188,7 +188,7 @@ def test_schema_is_checked_by_the_level_that_it_gets(
     assert type(checked) is expected, checked
 
 
-def test_earlier_version_is_found_by_its_digest(registry: SchemaRegistry, ref: ResourceRef) -> None:
+def test_find_value_finds_earlier_schema_by_digest(registry: SchemaRegistry, ref: ResourceRef) -> None:
     for fields in (("id",), ("id", "new"), ("other",)):
         assert alter(registry, ref, avro(*fields), "NONE") is None
     earlier = RegisteredSchema(compact(avro("id", "new").text, "AVRO"))
@@ -197,7 +197,7 @@ def test_earlier_version_is_found_by_its_digest(registry: SchemaRegistry, ref: R
     assert registry.find_value(ResourceRef("Subject", "nothing"), shorten(earlier.to_value())) is None
 
 
-def test_new_reference_does_not_hide_the_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:
+def test_unresolved_reference_does_not_hide_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     declared = RegisteredSchema(avro("id", "new").text, references=(SchemaReference("Money", "nothing"),))
     assert read_state(registry, ref, declared)["schema"] != declared.to_value()
@@ -248,7 +248,7 @@ def test_deleted_subject_is_purged(registry: SchemaRegistry, ref: ResourceRef) -
         assert read_deletion() == "purged"
 
 
-def test_nothing_is_sent_without_the_lock(registry: SchemaRegistry, ref: ResourceRef) -> None:
+def test_schema_operations_without_lock_are_not_sent(registry: SchemaRegistry, ref: ResourceRef) -> None:
     def guard() -> None:
         raise LockLost("another apply has it")
 

@@ -197,7 +197,9 @@ def end_runs(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("story", [*map(mark_by_weight, STORIES)])
-def test_blocks_do_as_described(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_documented_command_blocks_run_as_described(
+    story: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     story_blocks = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
     if story not in _FROM_NOTHING:
@@ -255,7 +257,7 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
         )
 
 
-def test_quickstart_has_the_commands_that_init_prints() -> None:
+def test_quickstart_lists_init_next_commands() -> None:
     (quickstart,) = [block for block in RUN if block.name == "quickstart"]
     assert [
         line
@@ -347,7 +349,7 @@ _GNU_ONLY = re.compile(
 """What the tools of macOS, or a shell outside a virtual environment, do not have."""
 
 
-def test_commands_of_the_docs_run_on_macos() -> None:
+def test_documented_commands_need_no_gnu_options() -> None:
     shell = [block for block in blocks() if block.language in {"sh", "bash"}]
     assert len(shell) > 50, "the blocks were not found"
     found = {
@@ -377,7 +379,7 @@ def test_commands_of_the_docs_run_on_macos() -> None:
         ("plan --format pdf", "'pdf' is not one of"),
     ],
 )
-def test_command_that_kafkaform_does_not_take_is_found(line: str, wrong: str) -> None:
+def test_invalid_documented_command_is_detected(line: str, wrong: str) -> None:
     [found] = calls(f'x=$(kafkaform {line}) && echo "kafkaform is done"  # kafkaform fails')
     assert found == line.split()
     with pytest.raises(AssertionError, match=wrong):

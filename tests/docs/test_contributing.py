@@ -25,18 +25,18 @@ def find_shown_lines() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("file", sorted({file for file, _ in find_shown_lines()}))
-def test_each_line_that_is_shown_is_in_its_file(file: str) -> None:
+def test_quoted_lines_are_in_their_files(file: str) -> None:
     there = (ROOT / file).read_text("utf-8").splitlines()
     assert [line for name, line in find_shown_lines() if name == file and line not in there] == []
 
 
-def test_all_four_examples_are_there() -> None:
+def test_contributing_has_four_examples() -> None:
     headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     assert headings == ["A kind", "A rule", "An output format", "A broker request"]
     assert len({file for file, _ in find_shown_lines()}) >= 8
 
 
-def test_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
+def test_contributing_lists_every_package_folder() -> None:
     listed = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
     rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
     assert rooms <= set(listed)

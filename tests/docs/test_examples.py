@@ -59,13 +59,13 @@ def number(value: FieldValue) -> int:
     return int(value)
 
 
-def test_configuration_has_both_environments_and_a_cluster_of_each() -> None:
+def test_configuration_has_cluster_for_each_environment() -> None:
     assert settings().environments == ENVIRONMENTS
     assert {cluster.environment for cluster in settings().clusters.values()} == set(ENVIRONMENTS)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_groups_read_topics_that_are_declared(environment: str) -> None:
+def test_example_groups_read_declared_topics(environment: str) -> None:
     declared = {d.ref.name for d in topics(environment) if d.state is not None}
     for desired in [d for d in resources(environment) if d.ref.kind == "ConsumerGroup"]:
         read = GROUP.reads(desired.intent)
@@ -74,13 +74,13 @@ def test_groups_read_topics_that_are_declared(environment: str) -> None:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_no_rule_finds_anything_in_the_manifests(environment: str) -> None:
+def test_example_manifests_pass_rules(environment: str) -> None:
     scene = settings().build_rule_context(tuple(resources(environment)), environment, subset=False)
     assert list(check(scene, settings().rules)) == []
 
 
 @pytest.mark.parametrize(("environment", "replicas", "in_sync"), [("dev", 1, 1), ("prod", 3, 2)])
-def test_manifests_fit_their_brokers(environment: str, replicas: int, in_sync: int) -> None:
+def test_example_manifests_fit_brokers(environment: str, replicas: int, in_sync: int) -> None:
     for desired, values in live(environment):
         assert values["replicationFactor"] == replicas, desired.ref
         assert number(values["config.min.insync.replicas"]) == in_sync, desired.ref
@@ -88,7 +88,7 @@ def test_manifests_fit_their_brokers(environment: str, replicas: int, in_sync: i
 
 
 @pytest.mark.parametrize("path", [*MANIFESTS, ROOT / "kafkaform.yaml"], ids=lambda p: p.name)
-def test_first_line_leads_editors_to_the_schema(path: Path) -> None:
+def test_modeline_refers_to_schema(path: Path) -> None:
     first = path.read_text("utf-8").splitlines()[0]
     assert first.startswith(MODELINE)
     name = "config" if path.name == "kafkaform.yaml" else "manifest"
@@ -163,14 +163,14 @@ def read_config(text: str, folder: Path) -> Settings:
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
-def test_every_yaml_block_is_one_of_the_examples_tested_here(path: Path) -> None:
+def test_every_yaml_block_is_tested(path: Path) -> None:
     known = examples("", *HEADS, "layers", "config", "cluster")
     blocks = re.findall(r"^\s*[`~]{3,}\s*ya?ml", path.read_text("utf-8"), re.MULTILINE)
     assert len(blocks) == len([example for example in known if example.file == path.name]) > 0
 
 
 @pytest.mark.parametrize("example", examples(""), ids=str)
-def test_whole_document_loads(example: Example, tmp_path: Path) -> None:
+def test_document_examples_load(example: Example, tmp_path: Path) -> None:
     if "kind: Config" in example.text:
         read_config(example.text, tmp_path)
         return
@@ -179,14 +179,14 @@ def test_whole_document_loads(example: Example, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", examples("spec", "group-spec"), ids=str)
-def test_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
+def test_spec_examples_load(example: Example, tmp_path: Path) -> None:
     for context in CONTEXTS:
         (desired,) = load_text(HEADS[example.marker] + indent(example.text), tmp_path, context)
         assert desired.state is not None
 
 
 @pytest.mark.parametrize("example", examples("wrong-spec", "wrong-group-spec", "wrong-quota-spec"), ids=str)
-def test_mistake_is_answered_as_in_the_guide(example: Example, tmp_path: Path) -> None:
+def test_wrong_examples_give_documented_error(example: Example, tmp_path: Path) -> None:
     marker, _, answer = example.marker.partition(" ")
     with pytest.raises(InvalidInput) as caught:
         load_text(HEADS[marker] + indent(example.text), tmp_path, CONTEXTS[0])
@@ -195,18 +195,18 @@ def test_mistake_is_answered_as_in_the_guide(example: Example, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("example", examples("config"), ids=str)
-def test_part_of_a_configuration_loads(example: Example, tmp_path: Path) -> None:
+def test_configuration_examples_load(example: Example, tmp_path: Path) -> None:
     read_config(CONFIG_HEAD + example.text, tmp_path)
 
 
 @pytest.mark.parametrize("example", examples("cluster"), ids=str)
-def test_part_of_a_cluster_loads(example: Example, tmp_path: Path) -> None:
+def test_cluster_examples_load(example: Example, tmp_path: Path) -> None:
     cluster = indent(indent(example.text))
     read = read_config(f"{CONFIG_HEAD}clusters:\n  prod:\n{cluster}", tmp_path)
     assert set(read.clusters["prod"].forbid) <= {*hazards(), "partition-increase*"}
 
 
-def test_layers_merge_as_in_the_table(tmp_path: Path) -> None:
+def test_layers_merge_as_documented(tmp_path: Path) -> None:
     config, manifest = examples("layers")
     read = read_config(config.text, tmp_path)
     shown: dict[str, list[str]] = {}
@@ -285,12 +285,12 @@ def test_table_of_hazards_is_complete() -> None:
     assert set(hazards()) == risk.HAZARDS
 
 
-def test_guide_has_every_hazard_with_its_risk() -> None:
+def test_guide_lists_every_hazard_with_risk() -> None:
     listed = [(cells[0].strip("`"), cells[1]) for cells in rows(GUIDES[1], "## Hazards")]
     assert listed == sorted(hazards().items())
 
 
-def test_what_the_example_configuration_forbids_are_hazards() -> None:
+def test_example_forbid_lists_have_known_hazards() -> None:
     for cluster in settings().clusters.values():
         assert set(cluster.forbid) <= set(hazards()) | group_risk.HAZARDS
 
@@ -311,7 +311,7 @@ def test_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> None:
     assert sorted(listed) == sorted(fields)
 
 
-def test_guide_has_every_hazard_of_groups_with_its_risk() -> None:
+def test_guide_lists_every_group_hazard_with_risk() -> None:
     listed = {cells[0].strip("`"): cells[1] for cells in rows(GUIDES[0], "### Hazards of groups")}
     assert listed == judged_hazards(group_risk)
 
@@ -324,7 +324,7 @@ def test_guide_has_every_field_of_the_configuration() -> None:
     assert sorted(listed) == sorted(schema["$defs"]["cluster"]["properties"])
 
 
-def test_guide_has_every_option_that_has_a_variable() -> None:
+def test_guide_lists_every_plan_option_with_variable() -> None:
     wanted = {option.opts[-1]: option.envvar for option in plan_command.params if option.envvar is not None}
     listed = {
         cells[0].strip("`").split()[0]: cells[1].strip("`")
@@ -333,7 +333,7 @@ def test_guide_has_every_option_that_has_a_variable() -> None:
     assert listed == wanted
 
 
-def test_guide_has_the_limits() -> None:
+def test_guide_states_yaml_limits() -> None:
     text = GUIDES[0].read_text("utf-8")
     assert f"at most {yaml12.MAX_BYTES // 1024**2} MiB" in text
     assert f"at most {yaml_hazards.MAX_DOCUMENTS:,} documents" in text

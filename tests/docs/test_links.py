@@ -57,7 +57,7 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
     assert list(find_broken_links(page, text)) == ["page.md#nowhere", "none.md", "f.png"]
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
+def test_every_page_is_linked_from_readme() -> None:
     reached: set[Path] = set()
     waiting = [ROOT / "README.md"]
     while waiting:

@@ -92,11 +92,11 @@ def list_wrong_quotes(quotes: Iterable[Quote], printed: PrintedMessages) -> list
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page_quotes_only_what_is_printed(page: Path, printed: PrintedMessages) -> None:
+def test_page_quotes_match_printed_texts(page: Path, printed: PrintedMessages) -> None:
     assert list_wrong_quotes(find_quotes(page.name, page.read_text("utf-8")), printed) == []
 
 
-def test_quotes_are_found_and_the_exceptions_are_among_them() -> None:
+def test_quote_exceptions_are_quoted() -> None:
     quotes = read_quotes()
     assert len(quotes) > 120
     assert NOT_PRINTED.keys() - {quote.text for quote in quotes} == set()
@@ -114,12 +114,12 @@ def test_quotes_are_found_and_the_exceptions_are_among_them() -> None:
         "needs a consent to retention-cut",
     ],
 )
-def test_text_that_is_not_printed_is_found(text: str, printed: PrintedMessages) -> None:
+def test_quote_of_unprinted_text_is_detected(text: str, printed: PrintedMessages) -> None:
     page = f'It says `{text}`.\n\n```text\n  ! Topic/a    {text}\n```\n\nOr "{text}".\n'
     assert list_wrong_quotes(find_quotes("a page", page), printed) == [text] * 3
 
 
-def test_headers_of_tables_are_those_of_the_reports() -> None:
+def test_quoted_table_headers_match_reports() -> None:
     reports = "".join(path.read_text("utf-8") for path in (ROOT / "kafkaform" / "report").glob("*.py"))
     headers = set(re.findall(r'"([A-Z0-9][A-Z0-9 %/-]+)"', reports))
     headers |= {header.upper() for header in re.findall(r'Column\("([^"]+)"', reports)}
@@ -129,7 +129,7 @@ def test_headers_of_tables_are_those_of_the_reports() -> None:
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_output_is_what_is_printed(name: str) -> None:
+def test_output_blocks_match_printed_output(name: str) -> None:
     printed = OUTPUTS[name]().splitlines()
     blocks = [
         block["text"]

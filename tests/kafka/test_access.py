@@ -83,7 +83,7 @@ def read_authorized(client: Any, topics: Sequence[str]) -> dict[str, frozenset[s
     return authorized
 
 
-def test_decisions_are_those_of_the_broker(
+def test_rights_match_broker_decisions(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     """Compare a client's rights on a topic with the broker's answer, after each of many sets of ACLs."""
@@ -139,9 +139,7 @@ def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("granted")
-def test_can_answers_by_its_exit_code_and_names_the_acl(
-    kafka_acl: DevCluster, tmp_path: Any, prefix: str
-) -> None:
+def test_can_exits_by_answer_and_names_acl(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
     project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
     topic = f"{prefix}orders.v1"
 

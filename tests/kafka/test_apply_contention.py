@@ -22,7 +22,7 @@ LOCKED = {"KAFKAFORM_LOCK": "true"}
 # --- ten at once -----------------------------------------------------------------------------------
 
 
-def test_none_of_ten_concurrent_changes_is_lost(
+def test_concurrent_applies_lose_no_changes(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     """Each reads how many partitions a topic has, and adds one: two at once would both add the same one."""
@@ -75,7 +75,7 @@ def test_lock_timeout_applies_nothing(project: Project, real_cluster: KafkaClust
         assert project.live().keys() == {"a", "b"}
 
 
-def test_ctrl_c_while_waiting_ends_it(project: Project, real_cluster: KafkaCluster) -> None:
+def test_sigint_while_waiting_for_lock_ends_apply(project: Project, real_cluster: KafkaCluster) -> None:
     project.topic("a")
     with real_cluster.lock(Holder("alice"), timeout_s=TIMEOUT_S, tell=print) as guard:
         call = project.start("apply", "topics", "--auto-approve", **LOCKED)
@@ -90,7 +90,7 @@ def test_ctrl_c_while_waiting_ends_it(project: Project, real_cluster: KafkaClust
     assert project.live() == {}
 
 
-def test_sigterm_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
+def test_sigterm_releases_lock(project: Project, real_cluster: KafkaCluster) -> None:
     project.topic("a")
     screen = Terminal(*project.add_cluster(("apply", "topics")), cwd=project.folder, env=LOCKED)
     screen.wait_for("Type yes to apply exactly this: ")

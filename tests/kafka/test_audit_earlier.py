@@ -64,7 +64,7 @@ def declare_group(project: Project) -> None:
     project.group("g", topics=[f"{project.prefix}orders"], protocol="consumer", offsets={"initial": "latest"})
 
 
-def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, project: Project) -> None:
+def test_offsets_committed_by_killed_apply_are_guarded(kafka: DevCluster, project: Project) -> None:
     """The rerun has nothing to do, and yet writes the result; the guard holds before it, and after."""
     project.topic("orders")
     project.run("apply", "topics", "--auto-approve").needs(0)
@@ -84,7 +84,7 @@ def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, pr
     assert "offset-recommit" in plan.out
 
 
-def test_apply_killed_before_its_commit_asks_nothing(kafka: DevCluster, project: Project) -> None:
+def test_apply_killed_before_commit_has_no_recommit_hazard(kafka: DevCluster, project: Project) -> None:
     """Seconds later the offsets cannot have expired: a group that is not there never had any."""
     project.topic("orders")
     project.run("apply", "topics", "--auto-approve").needs(0)

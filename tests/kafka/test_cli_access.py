@@ -114,7 +114,7 @@ def can_consume(
         consumer.close()
 
 
-def test_application_can_do_what_its_access_declares_and_nothing_else(
+def test_application_has_declared_access_only(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     writer, reader = account(), account()
@@ -152,7 +152,7 @@ def test_application_can_do_what_its_access_declares_and_nothing_else(
     assert can_produce(kafka_acl, writer, f"{prefix}secret") is None
 
 
-def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Project, prefix: str) -> None:
+def test_all_broker_acls_are_imported_and_removed(project: Project, prefix: str) -> None:
     """Every type of resource with every operation, odd hosts, and principals without a name or a type."""
     principals = [f"User:{prefix}{name}" for name in ("every", "odd", "lost")] + ["User:", ":"]
     grid = {
@@ -223,7 +223,7 @@ def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Proje
             eventually(read_acls, lambda acls: not acls)
 
 
-def test_account_that_applies_keeps_its_rights(
+def test_removal_of_own_access_is_refused(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     admin = account("CLUSTER:kafka-cluster:ALTER", "CLUSTER:kafka-cluster:DESCRIBE", f"TOPIC:{prefix}*:READ")
@@ -240,7 +240,7 @@ def test_account_that_applies_keeps_its_rights(
     assert project.run("can", principal_of(admin), "read", f"{prefix}x").needs(0)
 
 
-def test_rights_that_an_account_lacks_are_named_with_what_grants_them(
+def test_missing_rights_are_named_with_remedy(
     account: Callable[..., Account], tmp_path: Path, prefix: str
 ) -> None:
     blind, reader = account(), account("CLUSTER:kafka-cluster:DESCRIBE")
@@ -280,7 +280,7 @@ def test_brokers_without_an_authorizer_are_named_by_every_command(
         assert "closes-access" not in words
 
 
-def test_of_two_applies_at_once_one_follows_the_other(
+def test_concurrent_access_applies_are_serialized(
     project: Project, account: Callable[..., Account], prefix: str, tmp_path: Path
 ) -> None:
     """Each takes away what the other one grants: applied at once, both rights or none could be left."""
@@ -326,7 +326,7 @@ def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[
 
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")
-def test_apply_that_is_killed_locks_nobody_out(
+def test_killed_access_apply_interrupts_no_producer(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     """Every apply grants one topic, takes away another, and lifts one denial for the next.
@@ -376,7 +376,7 @@ def test_apply_that_is_killed_locks_nobody_out(
     assert killed >= 20, "too few were killed to show anything"
 
 
-def test_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
+def test_first_acl_is_held_back_until_consent(tmp_path: Path) -> None:
     properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
     with start_guarded(
         1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties
@@ -477,7 +477,7 @@ def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
-def test_streams_application_does_its_work_and_nothing_else(
+def test_streams_application_has_declared_access_only(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
 ) -> None:
     enricher = account()
@@ -511,7 +511,7 @@ def test_streams_application_does_its_work_and_nothing_else(
 
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
-def test_member_of_a_share_group_does_its_work_and_nothing_else(
+def test_share_group_member_has_declared_access_only(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     auditor = account()
@@ -529,7 +529,7 @@ def test_member_of_a_share_group_does_its_work_and_nothing_else(
     assert can_produce(kafka_acl, auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
 
 
-def test_transactional_application_does_its_work_and_nothing_else(
+def test_transactional_application_has_declared_access_only(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     copier = account()

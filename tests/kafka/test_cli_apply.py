@@ -18,7 +18,7 @@ from tests.support.cli.project import Project, environment, manifest
 from tests.support.clusters.fixtures import admin_client, eventually
 
 
-def test_main_job(project: Project) -> None:
+def test_topics_journey_from_validate_to_apply(project: Project) -> None:
     """Check, plan, save, show, apply (as a process), apply again, and nothing is left."""
     project.config(environments=["dev"])
     project.topic("orders", partitions=6, retention="7d", overrides={"dev": {"partitions": 3}})
@@ -56,7 +56,7 @@ def retentions(project: Project) -> dict[str, int]:
     return {name: int(topic["retention.ms"]) // 86_400_000 for name, topic in project.live().items()}
 
 
-def test_cut_needs_consent_that_names_it(project: Project) -> None:
+def test_retention_cut_needs_named_consent(project: Project) -> None:
     cut(project)
     call = project.apply("topics").needs(1)
     assert retentions(project) == {"a": 7, "b": 7, "c": 8}
@@ -70,7 +70,7 @@ def test_cut_needs_consent_that_names_it(project: Project) -> None:
     assert retentions(project) == {"a": 1, "b": 1, "c": 8}
 
 
-def test_tombstone_spares_the_next_topic_of_that_name(project: Project) -> None:
+def test_tombstone_spares_recreated_topic(project: Project) -> None:
     project.topic("a")
     project.apply("topics").needs(0)
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
@@ -111,7 +111,7 @@ def test_plan_for_another_cluster_is_refused(project: Project, kafka3: DevCluste
 # --- nobody there to ask ---------------------------------------------------------------------------
 
 
-def test_apply_without_a_terminal_needs_the_flag(project: Project) -> None:
+def test_apply_without_terminal_needs_auto_approve(project: Project) -> None:
     save_plan(project)
     for target in ("topics", "plan.json"):
         call = project.run("apply", target).needs(1)
@@ -134,7 +134,7 @@ sys.exit(run(sys.argv[1:]))
 """Fifty requests of six topics: as many as large ones would take tens of thousands of partitions."""
 
 
-def test_signal_ends_an_apply_and_the_next_completes_it(project: Project) -> None:
+def test_interrupted_apply_is_completed_by_next_apply(project: Project) -> None:
     spec = {"partitions": 1, "replicationFactor": 1}
     text = "---\n".join(manifest(f"{project.prefix}{n:04}", spec) for n in range(MANY))
     project.write("topics/many.yaml", text)

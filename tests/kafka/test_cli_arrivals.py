@@ -35,7 +35,7 @@ def write_topic(project: Project, name: str, counts: tuple[int, ...]) -> str:
     return full
 
 
-def test_hot_partition_that_was_trimmed_is_found(project: Project) -> None:
+def test_hot_partition_with_deleted_records_is_found(project: Project) -> None:
     hot = write_topic(project, "hot", COUNTS)
     even = write_topic(project, "even", (600, 600, 600))
     # As retention.bytes leaves it: each partition holds 300 records.
@@ -50,7 +50,7 @@ def test_hot_partition_that_was_trimmed_is_found(project: Project) -> None:
     assert (found[even]["since_made"], found[even]["records"]) == (True, 1_800)
 
 
-def test_figures_are_kept_as_rows_without_spark(project: Project) -> None:
+def test_arrivals_history_is_written_without_spark(project: Project) -> None:
     hot = write_topic(project, "hot", COUNTS)
     script = (
         "import sys\n"
@@ -83,7 +83,7 @@ def test_figures_are_kept_as_rows_without_spark(project: Project) -> None:
     assert {row["cluster_id"] for row in rows} != {None}
 
 
-def test_table_without_metrics_is_refused_first(project: Project) -> None:
+def test_history_table_with_other_schema_is_refused(project: Project) -> None:
     (project.folder / "delta" / "_delta_log").mkdir(parents=True)
     call = project.run("arrivals", "--history", "delta", "--history-format", "parquet").needs(1)
     assert "is a Delta table" in call.err
@@ -93,7 +93,7 @@ def test_table_without_metrics_is_refused_first(project: Project) -> None:
     assert "has other columns" in project.run("arrivals", "--history", "other").needs(1).err
 
 
-def test_status_shows_and_sorts_by_it(project: Project) -> None:
+def test_status_sorts_topics_by_skew(project: Project) -> None:
     hot = write_topic(project, "z-hot", COUNTS)
     even = write_topic(project, "even", (600, 600, 600))
     few = write_topic(project, "few", (2, 2, 2))

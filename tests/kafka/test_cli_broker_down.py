@@ -54,7 +54,7 @@ def cut(project: Project, *consents: str) -> None:
     project.topic("a", partitions=6, retention="1d", metadata={"annotations": annotations})
 
 
-def test_data_that_cannot_be_read_is_not_taken_for_none(project: Project, outage: ExitStack) -> None:
+def test_unreadable_data_needs_consent(project: Project, outage: ExitStack) -> None:
     cut(project, CUT, "unread-data from 7d: T-2")
     planned = project.run("plan", "topics", "--out", "part.json").needs(0).words
     assert GAP in planned

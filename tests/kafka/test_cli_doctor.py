@@ -97,7 +97,7 @@ def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevClust
 # --- manifests -------------------------------------------------------------------------------------
 
 
-def test_manifests_are_not_needed(project: Project) -> None:
+def test_doctor_needs_no_manifests(project: Project) -> None:
     call = project.run("doctor", "--rule", "KF301", "--rule", "KF303", "--rule", "KF304").needs(0)
     assert call.out.startswith(f"kafkaform doctor · cluster {project.servers} (")
     assert call.out.endswith(": healthy\n")
@@ -115,7 +115,7 @@ def test_drift_is_located_by_doctor(project: Project) -> None:
     project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
 
 
-def test_broken_manifest_is_not_passed_over(project: Project) -> None:
+def test_doctor_reports_invalid_manifest(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     assert "problems in the input" in project.run("doctor").needs(1).err
 
@@ -141,7 +141,7 @@ def test_unreachable_cluster_writes_failed_metrics(nobody: Project) -> None:
 # --- options ---------------------------------------------------------------------------------------
 
 
-def test_terminal_shows_how_long_is_left(project: Project) -> None:
+def test_doctor_terminal_shows_remaining_wait(project: Project) -> None:
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={"dev": {"client": client, "brokers": 2}})
     project.topic("a")

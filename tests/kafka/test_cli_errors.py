@@ -59,7 +59,9 @@ def sasl_config(project: Project) -> None:
     )
 
 
-def test_address_gets_no_credentials_of_the_file(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bootstrap_server_override_gets_no_file_credentials(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sasl_config(project)
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("KF_TEST_USER", "me")
@@ -79,7 +81,7 @@ def test_address_gets_no_credentials_of_the_file(project: Project, monkeypatch: 
     assert properties("prod", "tunnel:9093")["bootstrap.servers"] == "tunnel:9093"
 
 
-def test_saved_plan_chooses_no_credentials(project: Project) -> None:
+def test_saved_plan_does_not_select_credentials(project: Project) -> None:
     """Its cluster's name is only text in a file; with credentials, this plain listener would not answer."""
     project.topic("a")
     project.config(clusters={"prod": {"client": {"bootstrap.servers": project.servers}}})
@@ -91,7 +93,7 @@ def test_saved_plan_chooses_no_credentials(project: Project) -> None:
     assert set(project.live()) == {"a"}
 
 
-def test_everything_by_variables(secured: Project, account: Callable[..., Account]) -> None:
+def test_environment_variables_replace_options(secured: Project, account: Callable[..., Account]) -> None:
     topics = f"TOPIC:{secured.prefix}*"
     given = account(f"{topics}:DESCRIBE", f"{topics}:DESCRIBE_CONFIGS", f"{topics}:CREATE")
     secured.topic("a")

@@ -35,7 +35,7 @@ def project(project: Project, kafka3: DevCluster) -> Project:
     return project
 
 
-def test_stages_apply_a_profile_with_overrides_of_a_cluster(project: Project, kafka3: DevCluster) -> None:
+def test_profile_with_cluster_overrides_is_applied_in_stages(project: Project, kafka3: DevCluster) -> None:
     project.config(
         clusters={
             "one": {"labels": {"stage": "first"}, "client": {"bootstrap.servers": project.servers}},
@@ -73,7 +73,7 @@ def add_cluster(project: Project, name: str, **client: str) -> None:
     project.write("kafkaform.yaml", text.replace("clusters:\n", f"clusters:\n{entry}"))
 
 
-def test_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
+def test_secret_in_cluster_error_is_hidden(project: Project) -> None:
     add_cluster(
         project,
         "secret",
@@ -140,7 +140,7 @@ def create(servers: str, name: str, partitions: int = 1, replicas: int = 1, **co
         make_topic(cluster, name, partitions, replicas, (), **configs)
 
 
-def test_two_live_clusters_that_differ(
+def test_compare_explains_differences_of_live_clusters(
     project: Project, kafka: DevCluster, kafka3: DevCluster, prefix: str
 ) -> None:
     create(kafka.bootstrap_servers, f"{prefix}orders", 3, retention_ms="604800000", segment_ms="3600000")
@@ -167,7 +167,7 @@ def test_two_live_clusters_that_differ(
     assert explained == {"new": False, "orders": True}
 
 
-def test_cluster_that_does_not_answer_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_cluster_is_named_by_compare(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.5)
     addresses = {"dev": project.servers, "strange": "127.0.0.1:1"}
     clusters = {name: {"client": {"bootstrap.servers": address}} for name, address in addresses.items()}

@@ -45,7 +45,9 @@ def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec:
     return project.group("g", metadata=metadata, **spec)
 
 
-def test_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix: str) -> None:
+def test_offsets_of_many_groups_are_committed_in_new_topics(
+    tmp_path: Path, kafka: DevCluster, prefix: str
+) -> None:
     """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
     project = Project(tmp_path, kafka.bootstrap_servers, prefix)
     names = [project.topic(str(number), partitions=8) for number in range(60)]
@@ -84,7 +86,7 @@ def offsets(project: Project) -> list[int | None]:
 @pytest.mark.parametrize(
     ("protocol", "start", "first"), [("classic", "earliest", 0), ("consumer", "latest", 10)]
 )
-def test_consumer_begins_as_declared(project: Project, protocol: str, start: str, first: int) -> None:
+def test_consumer_starts_at_declared_offset(project: Project, protocol: str, start: str, first: int) -> None:
     """With auto.offset.reset=error, a consumer without a committed offset would fail."""
     declare(project, protocol=protocol, offsets={"initial": start})
     plan = project.run("plan", "topics").needs(0)
@@ -116,7 +118,7 @@ def test_empty_group_has_the_protocol_of_its_configs(
     assert not {"KF213", "KF214"} & {found["code"] for found in plan["diagnostics"]}
 
 
-def test_unknown_protocol_is_left_out_with_a_note(project: Project) -> None:
+def test_unknown_protocol_is_omitted_with_note(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
     got = project.run("get", "group", name).needs(0)
@@ -136,7 +138,7 @@ def status(project: Project) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_stopped_group_reads_all_of_added_partitions(project: Project) -> None:
+def test_restarted_group_reads_added_partitions_from_start(project: Project) -> None:
     """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""
     name, topic = project.prefix + "g", project.prefix + "a"
     commit(project.servers, name, dict.fromkeys(((topic, number) for number in range(3)), 10))
@@ -186,7 +188,7 @@ def test_saved_reset_is_applied_once(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_reset_is_reverted_by_one_command(project: Project) -> None:
+def test_revert_names_command_that_undoes_reset(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
     commit(project.servers, name, {(project.prefix + "a", 1): 4, (project.prefix + "a", 2): 6})
@@ -208,7 +210,7 @@ def test_reset_is_reverted_by_one_command(project: Project) -> None:
     assert "File exists" in project.run("revert", change["id"]).needs(1).err
 
 
-def test_consumer_that_uses_assign_is_noticed(project: Project) -> None:
+def test_consumer_using_assign_is_reported(project: Project) -> None:
     name = project.prefix + "g"
     commit(project.servers, name, {(project.prefix + "a", 0): 1})
     client = consumer(project.servers, name)
@@ -229,7 +231,7 @@ def test_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     assert f"{name} looks empty" in plan.words
 
 
-def test_file_that_is_not_one(project: Project) -> None:
+def test_invalid_reset_file_is_reported(project: Project) -> None:
     assert "No such file" in project.run("reset", "g", "--from-file", "none.csv").needs(1).err
     project.write("bad.csv", "topic,partition,offset\n")
     assert "bad.csv:1:1" in project.run("reset", "g", "--from-file", "bad.csv").needs(1).err

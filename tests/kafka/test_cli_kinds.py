@@ -33,7 +33,7 @@ KAFKA_CASES = [case for case in KIND_CASES if case.service == "brokers"]
 
 
 @pytest.mark.parametrize("case", KAFKA_CASES, ids=lambda case: case.kind)
-def test_kind_goes_through_the_command_line(
+def test_kind_journey_on_kafka(
     case: KindCase,
     cluster: Cluster,
     tmp_path: Path,
@@ -48,7 +48,7 @@ def test_kind_goes_through_the_command_line(
     KindJourney(case, project, cluster).take()
 
 
-def test_subject_goes_through_the_command_line(
+def test_subject_journey_with_registry(
     kafka_acl: DevCluster, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENT.items():

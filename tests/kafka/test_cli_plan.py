@@ -35,7 +35,7 @@ def test_plan_without_a_login_imports_no_client_and_no_spark(project: Project) -
     assert "as measured, 48.2 % of the sampled keys" in " ".join(done.stdout.split())
 
 
-def test_out_is_whole_or_not_there(project: Project) -> None:
+def test_plan_out_is_written_atomically(project: Project) -> None:
     project.topic("a")
     call = project.run("plan", "topics", "--out", "no/such/plan.json").needs(1)
     assert call.err.startswith("Error: cannot write no/such/plan.json: ")
@@ -46,7 +46,7 @@ def test_out_is_whole_or_not_there(project: Project) -> None:
     assert sorted(file.name for file in project.folder.iterdir()) == ["plan.json", "topics"]
 
 
-def test_prune_only_what_is_owned_and_only_as_a_whole(project: Project) -> None:
+def test_prune_deletes_owned_topics_only(project: Project) -> None:
     for name in ("mine.old", "mine.audit", "other"):
         project.topic(name)
     project.apply("topics").needs(0)
@@ -69,7 +69,7 @@ def test_prune_only_what_is_owned_and_only_as_a_whole(project: Project) -> None:
 # --- an account with few rights --------------------------------------------------------------------
 
 
-def test_manifests_come_from_stdin(project: Project) -> None:
+def test_manifests_are_read_from_stdin(project: Project) -> None:
     spec = {"partitions": 1, "replicationFactor": 1}
     given = manifest(f"{project.prefix}a", spec)
     made = project.process("plan", "-", "--out", "plan.json", given=given).needs(0)
@@ -86,7 +86,7 @@ def test_manifests_come_from_stdin(project: Project) -> None:
     assert set(project.live()) == {"a"}
 
 
-def test_stdin_is_a_part_of_the_manifests(project: Project) -> None:
+def test_stdin_manifests_exclude_undeclared_topics(project: Project) -> None:
     project.topic("a")
     project.config(owns=[f"{project.prefix}*"])
     project.apply().needs(0)

@@ -28,7 +28,7 @@ def name(project: Project) -> str:
 # --- requests and rights -----------------------------------------------------------------------------
 
 
-def test_brokers_are_asked_for_quotas_only_where_one_is_declared(
+def test_quotas_are_requested_only_if_declared(
     project: Project, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     project.topic("orders")
@@ -64,7 +64,7 @@ def limited(prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Cal
 CLUSTER = "CLUSTER:kafka-cluster"
 
 
-def test_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> None:
+def test_missing_right_to_describe_quotas_is_named(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE")
     call = project.run("plan").needs(1)
     assert "lacks DescribeConfigs on the cluster" in call.words
@@ -77,7 +77,7 @@ def test_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> None:
         assert "it lacks DescribeConfigs" in output
 
 
-def test_right_to_change_quotas_is_named(limited: Callable[..., Project]) -> None:
+def test_missing_right_to_alter_quotas_is_named(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE", f"{CLUSTER}:DESCRIBE_CONFIGS")
     call = project.run("plan").needs(0)
     assert "lacks AlterConfigs on the cluster" in call.words
@@ -86,7 +86,7 @@ def test_right_to_change_quotas_is_named(limited: Callable[..., Project]) -> Non
     assert "--operation AlterConfigs --cluster" in call.both
 
 
-def test_with_both_rights_quotas_are_changed(limited: Callable[..., Project]) -> None:
+def test_quotas_are_changed_with_required_rights(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE", f"{CLUSTER}:DESCRIBE_CONFIGS", f"{CLUSTER}:ALTER_CONFIGS")
     assert "Apply: 1 created. Verified" in project.run("apply", "--auto-approve").needs(0).out
     declare(project, f"user={project.prefix}", state="absent")

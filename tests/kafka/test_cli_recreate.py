@@ -50,7 +50,7 @@ def orders(project: Project) -> str:
     return name
 
 
-def test_topic_gets_fewer_partitions_once(project: Project, orders: str) -> None:
+def test_partition_decrease_recreates_topic(project: Project, orders: str) -> None:
     produce(project.servers, orders, {0: 9})
     uid = read_id(project, orders)
     write_topic(project, partitions=1)
@@ -77,7 +77,7 @@ def test_topic_gets_fewer_partitions_once(project: Project, orders: str) -> None
 
 
 @pytest.mark.parametrize("step", ["DeleteTopic", "CreateTopic", "CommitInitialOffsets"])
-def test_apply_killed_before_a_step_is_continued(project: Project, orders: str, step: str) -> None:
+def test_killed_recreation_is_continued(project: Project, orders: str, step: str) -> None:
     uid = read_id(project, orders)
     write_topic(project, partitions=1, recreate=uid)
     run_killed_apply(project, Kill(step), "topics").needs(-signal.SIGKILL)
@@ -114,7 +114,7 @@ def test_topic_is_recreated_where_topics_are_deleted_by_name_only(
 
 
 @pytest.mark.nightly("a cluster of its own, whose groups have one coordinator each")
-def test_offsets_outlive_a_topic_that_is_deleted_while_their_coordinator_is_down() -> None:
+def test_offsets_survive_topic_deletion_while_coordinator_is_down() -> None:
     """The reason why a recreation deletes them first: the next topic of the name would be read from there."""
     properties = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "3"}
     with (

@@ -28,7 +28,7 @@ def replicas(project: Project, name: str) -> Assignment:
         return now_on(cluster, project.prefix + name)
 
 
-def test_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> None:
+def test_reviewed_replication_factor_is_applied(three: Project) -> None:
     three.topic("a", partitions=4, replicationFactor=1)
     three.topic("b", replicationFactor=1)
     three.apply("topics").needs(0)

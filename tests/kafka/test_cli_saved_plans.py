@@ -99,7 +99,7 @@ def called_safe(project: Project) -> None:
     project.write("plan.json", json.dumps(document))
 
 
-def test_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project) -> None:
+def test_edited_plan_does_not_hide_destruction(project: Project) -> None:
     project.topic("orders", retention="7d")
     project.apply("topics").needs(0)
     project.topic("orders", state="absent")

@@ -35,7 +35,7 @@ def test_missing_topics_are_reported_before_spark(project: Project, real_cluster
     assert error == f"there is no topic '{project.prefix}new' on the cluster"
 
 
-def test_bad_manifest_may_hold_a_policy(project: Project) -> None:
+def test_skew_reports_invalid_manifest(project: Project) -> None:
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("skew", "a").needs(1)
     assert "topics/bad.yaml:1:1" in call.err
@@ -67,7 +67,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicResult | SkewErro
     return made
 
 
-def test_only_a_surely_broken_policy_exits_2(
+def test_only_failed_skew_policy_exits_2(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
@@ -86,7 +86,7 @@ def test_only_a_surely_broken_policy_exits_2(
         assert call.json["cluster_id"] == real_cluster.facts().cluster_id
 
 
-def test_reports_are_kept_and_damaged_ones_noted(
+def test_skew_reports_are_kept_and_damaged_ones_reported(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])

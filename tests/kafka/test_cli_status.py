@@ -33,7 +33,7 @@ def only(found: list[Any], name: str) -> Any:
     return first
 
 
-def test_idle_members_and_lag_to_the_record(project: Project, orders: str) -> None:
+def test_status_reports_idle_members_and_lag(project: Project, orders: str) -> None:
     group = f"{project.prefix}shop"
     with join_members(project.servers, group, orders, "classic", members=3) as members:
         members[0].commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
@@ -77,7 +77,7 @@ def test_price_is_of_the_sizes_on_disk(project: Project, orders: str) -> None:
     assert f"{saved}; not counted: the data of 1 new topic" in project.run(*plan).needs(0).out
 
 
-def test_topics_without_records_and_readers_are_listed(
+def test_status_lists_empty_topics_and_topics_without_consumers(
     project: Project, real_cluster: KafkaCluster, orders: str
 ) -> None:
     old, empty = (
@@ -96,7 +96,7 @@ def test_topics_without_records_and_readers_are_listed(
         assert f"| `{old}` | none | none |" in project.run(*mine, "--format", "markdown").needs(0).out
 
 
-def test_account_that_sees_nothing(
+def test_account_without_rights_gets_error_naming_hidden_kinds(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     blind = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
@@ -110,7 +110,7 @@ def test_account_that_sees_nothing(
     assert not (tmp_path / "new").exists()
 
 
-def test_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -> None:
+def test_invalid_manifest_does_not_hide_status(project: Project, orders: str) -> None:
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("status", orders).needs(0)
     assert orders in call.out
@@ -118,7 +118,7 @@ def test_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -
     assert call.said.count("\n") == 1
 
 
-def test_watching_draws_anew_until_ctrl_c(project: Project, orders: str) -> None:
+def test_watch_redraws_until_ctrl_c(project: Project, orders: str) -> None:
     terminal = Terminal(*project.add_cluster(["status", orders, "--watch", "0.2"]), cwd=project.folder)
     terminal.wait_for("Ctrl-C ends")
     terminal.wait_for(orders)
@@ -129,7 +129,7 @@ def test_watching_draws_anew_until_ctrl_c(project: Project, orders: str) -> None
     assert orders in plain(call.out)
 
 
-def test_watching_in_a_pipe_prints_a_block_each_time(project: Project, orders: str) -> None:
+def test_watch_in_pipe_prints_block_per_refresh(project: Project, orders: str) -> None:
     for form, mark in (("text", "TOPIC"), ("json", '{"topics": [{')):
         process = project.start("status", orders, "--format", form, "--watch", "0.1")
         assert process.stdout is not None

@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_read_each_key_in_order_across_both_topics(project: Project, protocol: str) -> None:
+def test_succession_keeps_key_order_for_consumers(project: Project, protocol: str) -> None:
     old = project.topic("old", partitions=6)
     group = project.group("g", topics=[old], protocol=protocol, offsets={"initial": "earliest"})
     assert project.apply("topics").code == 0

@@ -20,7 +20,7 @@ def terminal(project: Project, *arguments: object, **options: object) -> Termina
     return Terminal(*project.add_cluster(arguments), cwd=project.folder, **options)  # type: ignore[arg-type]
 
 
-def test_yes_applies_what_was_shown(project: Project) -> None:
+def test_confirmed_apply_applies_displayed_plan(project: Project) -> None:
     project.topic("a")
     session = terminal(project, "apply", "topics")
     seen = plain(session.wait_for(QUESTION))
@@ -36,7 +36,7 @@ def test_yes_applies_what_was_shown(project: Project) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"), [("y\n", "not confirmed"), (CTRL_D, "not confirmed"), (CTRL_C, "interrupted")]
 )
-def test_anything_else_applies_nothing(project: Project, answer: str, reason: str) -> None:
+def test_unconfirmed_apply_changes_nothing(project: Project, answer: str, reason: str) -> None:
     project.topic("a")
     session = terminal(project, "apply", "topics")
     session.wait_for(QUESTION)
@@ -61,7 +61,7 @@ def test_destructive_apply_is_confirmed_by_the_cluster_name(project: Project) ->
     assert project.live()["a"]["retention.ms"] == "86400000"
 
 
-def test_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> None:
+def test_saved_plan_is_confirmed_unless_empty(project: Project) -> None:
     project.topic("a")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     session = terminal(project, "apply", "plan.json")
@@ -72,7 +72,7 @@ def test_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> 
     assert QUESTION not in call.out
 
 
-def test_colours_on_a_terminal_and_nowhere_else(project: Project) -> None:
+def test_colours_are_used_on_terminal_only(project: Project) -> None:
     project.topic("a")
     assert ESCAPE in terminal(project, "plan", "topics").end().needs(0).out
     assert ESCAPE not in terminal(project, "nope", env={"TERM": "dumb"}).end().needs(64).out
@@ -83,7 +83,7 @@ def test_colours_on_a_terminal_and_nowhere_else(project: Project) -> None:
     assert ESCAPE not in project.run("plan", "topics").both
 
 
-def test_colours_can_be_forced_where_no_terminal_is(project: Project) -> None:
+def test_force_color_enables_colours_without_terminal(project: Project) -> None:
     project.topic("a")
     forced = {"FORCE_COLOR": "1"}
     for call in (
@@ -129,7 +129,7 @@ def test_prose_fits_the_terminal(project: Project, columns: int) -> None:
     assert 100 < piped <= 120, "a log or a mail has no width of its own"
 
 
-def test_ctrl_c_while_it_waits_for_the_cluster(tmp_path: Path) -> None:
+def test_ctrl_c_while_connecting_ends_apply(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         project = Project(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}", "x.")
         project.topic("a")

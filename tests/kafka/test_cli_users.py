@@ -82,9 +82,7 @@ def run(project: Project, *arguments: object, password: str | None = None) -> Ca
     return project.run(*arguments, env=KEPT | ({} if password is None else {"CHECKOUT": password}))
 
 
-def test_user_logs_in_and_a_new_password_locks_the_old_one_out(
-    kafka_acl: DevCluster, project: Project, name: str
-) -> None:
+def test_password_change_invalidates_old_password(kafka_acl: DevCluster, project: Project, name: str) -> None:
     declare(project, name)
     assert "1 created. Verified" in run(project, "apply", "--auto-approve", password=FIRST).needs(0).out
     assert can_log_in(kafka_acl, name, FIRST)
@@ -105,7 +103,7 @@ def test_user_logs_in_and_a_new_password_locks_the_old_one_out(
     run(project, "plan", "--detailed-exitcode", password=SECOND).needs(0)
 
 
-def test_two_mechanisms_are_set_and_an_undeclared_one_is_removed_with_consent(
+def test_undeclared_mechanism_is_removed_with_consent(
     kafka_acl: DevCluster, project: Project, name: str
 ) -> None:
     declare(project, name, "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -123,7 +121,7 @@ def test_two_mechanisms_are_set_and_an_undeclared_one_is_removed_with_consent(
     run(project, "get", "user", name).needs(1)
 
 
-def test_account_that_applies_does_not_lock_itself_out(
+def test_applying_account_keeps_own_login(
     kafka_acl: DevCluster,
     tmp_path: Path,
     prefix: str,
@@ -168,7 +166,7 @@ def test_missing_right_is_named(
     assert f"--operation {missing} --cluster" in call.both
 
 
-def test_listener_without_sasl_cannot_compare_passwords(
+def test_passwords_are_not_compared_without_sasl(
     kafka_acl: DevCluster, tmp_path: Path, prefix: str, name: str
 ) -> None:
     plain = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
@@ -179,7 +177,7 @@ def test_listener_without_sasl_cannot_compare_passwords(
     assert "has no SASL" in plan.words
 
 
-def test_no_output_contains_a_password_or_what_follows_from_it(
+def test_no_output_contains_password_or_derived_secret(
     kafka_acl: DevCluster, project: Project, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not in a report, plan file, record, log or error, of a run that succeeds or fails."""

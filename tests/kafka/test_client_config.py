@@ -34,7 +34,7 @@ public class Start {
 
 
 @pytest.mark.nightly("a Java program is compiled and run")
-def test_real_java_consumer_starts_with_the_properties(tmp_path: Path) -> None:
+def test_java_consumer_accepts_generated_properties(tmp_path: Path) -> None:
     source = tmp_path / "Start.java"
     source.write_text(JAVA_CLIENT, "utf-8")
     consumer = {n: v for n, v in EVERYTHING.items() if n not in refused_by_client("consumer")}

@@ -67,7 +67,7 @@ def await_members(cluster: KafkaCluster, name: str, members: int) -> Group:
 # --- members and lag -------------------------------------------------------------------------------
 
 
-def test_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_using_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
     produce(kafka.bootstrap_servers, name, {0: 3})
     client = consumer(kafka.bootstrap_servers, name)
@@ -94,7 +94,7 @@ def test_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCl
         pytest.param("consumer", {}, marks=pytest.mark.nightly("45 s of waiting")),
     ],
 )
-def test_group_without_members_ever_is_known(
+def test_never_joined_is_true_until_first_member(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
@@ -112,7 +112,7 @@ def test_group_without_members_ever_is_known(
 # --- kinds of groups that no client of Python can describe -----------------------------------------
 
 
-def test_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_share_group_is_read_and_deleted(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
     do(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
@@ -139,7 +139,9 @@ def test_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str)
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
-def test_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_streams_group_is_read_and_deleted(
+    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5})
     do(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
@@ -161,7 +163,7 @@ def test_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: st
     do(real_cluster, DeleteGroup(group(name)))
 
 
-def test_group_of_kafka_connect(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """librdkafka refuses to describe the groups of Kafka Connect."""
     with closing(ConnectWorker(kafka.bootstrap_servers, f"{prefix}connect", prefix)) as worker:
         worker.join()
@@ -171,7 +173,7 @@ def test_group_of_kafka_connect(kafka: DevCluster, real_cluster: KafkaCluster, p
     assert reading.active
 
 
-def test_streams_start_from_offsets_and_share_groups_not(
+def test_initial_offsets_suit_streams_group_but_not_share_group(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
@@ -232,7 +234,7 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
     return begin
 
 
-def test_unready_leaders_are_asked_again(
+def test_unready_leaders_are_retried(
     real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
 ) -> None:
     """And a coordinator. Each look at a log is two requests, for start and end: 9 refusals are five looks."""
@@ -253,7 +255,7 @@ def test_unready_leaders_are_asked_again(
     assert [len(message.committed) for message in groups.values()] == [6] * 3
 
 
-def test_one_failing_partition_stops_no_other(
+def test_failing_partition_does_not_stop_other_groups(
     real_cluster: KafkaCluster,
     prefix: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -293,7 +295,7 @@ def test_one_failing_partition_stops_no_other(
     }
 
 
-def test_reset_of_an_unread_partition_gives_the_reason(
+def test_reset_of_unreadable_partition_gives_reason(
     real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
@@ -305,7 +307,7 @@ def test_reset_of_an_unread_partition_gives_the_reason(
 
 
 @pytest.mark.nightly("a broker is restarted")
-def test_groups_survive_a_restart_of_their_coordinator(kafka3: DevCluster, prefix: str) -> None:
+def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: str) -> None:
     """Twelve groups on three coordinators, one of which stops and comes back while they are asked."""
     restarted: list[None] = []
 
@@ -356,7 +358,7 @@ def test_partitions_without_a_right_are_named(
 # --- configs, and groups as resources --------------------------------------------------------------
 
 
-def test_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
+def test_fake_config_defaults_match_broker(kafka_acl: DevCluster) -> None:
     with connect(kafka_acl.bootstrap_servers) as cluster:
         assert cluster.facts().config_defaults == MemoryCluster().facts().config_defaults  # of every kind
 
@@ -364,7 +366,9 @@ def test_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -
 # --- what this account, or this client, cannot see -------------------------------------------------
 
 
-def test_groups_that_are_hidden(kafka_acl: DevCluster, account: Callable[..., Account], prefix: str) -> None:
+def test_unauthorized_groups_are_invisible(
+    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+) -> None:
     names = [f"{prefix}{part}" for part in ("seen", "unread", "denied", "absent")]
     with connect(kafka_acl.bootstrap_servers) as owner:
         make_topic(owner, prefix, partitions=1)
@@ -391,7 +395,7 @@ def test_groups_that_are_hidden(kafka_acl: DevCluster, account: Callable[..., Ac
     assert [note.code for note in seen.diagnostics] == ["KF421"]  # it may not list configs
 
 
-def test_groups_whose_topics_are_hidden(
+def test_group_with_unauthorized_topic_is_read(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     with connect(kafka_acl.bootstrap_servers) as owner:

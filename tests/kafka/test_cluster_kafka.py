@@ -56,7 +56,7 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 # --- getting through -------------------------------------------------------------------------------
 
 
-def test_refusal_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_refused_operation_does_not_affect_batch(real_cluster: KafkaCluster, prefix: str) -> None:
     """A replication factor has 16 bits in the protocol; a topic never loses partitions."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     outcomes = real_cluster.execute(
@@ -72,7 +72,7 @@ def test_refusal_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) ->
     assert codes == ["_INVALID_ARG", "INVALID_PARTITIONS"]
 
 
-def test_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     impossible = [topic("a b"), topic(".."), topic("x" * 250), topic("ä")]
     observation = real_cluster.observe([*impossible, topic(f"{prefix}a")])
@@ -83,7 +83,7 @@ def test_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefi
 # --- rights ----------------------------------------------------------------------------------------
 
 
-def test_hidden_topic_is_invisible_and_never_absent(
+def test_unauthorized_topic_is_invisible_not_absent(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     seen, *hidden = (topic(f"{prefix}{name}") for name in ("seen", "none", "described", "configs"))
@@ -118,7 +118,7 @@ def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Accou
     assert found.cluster_id
 
 
-def test_rights_to_move_replicas_are_named(
+def test_missing_rights_to_move_replicas_are_named(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
@@ -194,9 +194,7 @@ def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: Kafka
     eventually(three.facts, lambda found: found == before)
 
 
-def test_cluster_wide_default_is_the_default(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
-) -> None:
+def test_cluster_wide_config_is_default(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     set_cluster_default(kafka, "message.max.bytes", "2000000")
@@ -222,7 +220,7 @@ def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None
     assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
-def test_stopped_broker_changes_no_factor(
+def test_stopped_broker_does_not_change_replication_factor(
     kafka3: DevCluster, three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts, "BROKER_TIMEOUT_S", 2.0)
@@ -248,7 +246,7 @@ def test_stopped_broker_changes_no_factor(
         bring_back(kafka3, 3)
 
 
-def test_offsets_are_asked_of_present_leaders(kafka3: DevCluster, three: KafkaCluster, prefix: str) -> None:
+def test_offsets_are_requested_from_new_leaders(kafka3: DevCluster, three: KafkaCluster, prefix: str) -> None:
     """Those of before have moved, each to another broker, since the ends of the logs were read."""
     a = topic(f"{prefix}a")
     places = [(a.name, number) for number in range(3)]
@@ -269,7 +267,7 @@ def test_offsets_are_asked_of_present_leaders(kafka3: DevCluster, three: KafkaCl
         assert three.offsets_at(dict.fromkeys(places, 0)) == expected
 
 
-def test_topic_not_opened_yet_holds_nothing(
+def test_topic_not_opened_yet_has_size_0(
     real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""

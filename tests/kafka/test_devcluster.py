@@ -59,7 +59,7 @@ def allow(servers: str, principal: str, topic: str) -> None:
 # --- real nodes ------------------------------------------------------------------------------------
 
 
-def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devcluster_runs_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "dev"
     archive = tmp_path / "classes.jsa"
     monkeypatch.setattr(processes, "_name_class_archive", lambda *_: archive)
@@ -149,7 +149,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.nightly("three starts of a broker; a day has one with a registry, as part of the test above")
-def test_registry_is_kept_until_it_is_removed(tmp_path: Path) -> None:
+def test_registry_is_kept_until_removed(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     try:
         for arguments, processes in (("--registry",), 2), ((), 2), (("--no-registry",), 1):
@@ -163,7 +163,7 @@ def test_registry_is_kept_until_it_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly("four starts of brokers and of ZooKeeper")
-def test_brokers_with_zookeeper(tmp_path: Path) -> None:
+def test_devcluster_runs_brokers_with_zookeeper(tmp_path: Path) -> None:
     with DevCluster.start(
         tmp_path / "dev", ClusterSpec(kafka_version="2.8", sasl_users={"a": "x"}, brokers=2)
     ) as cluster:
@@ -179,7 +179,7 @@ def test_brokers_with_zookeeper(tmp_path: Path) -> None:
     assert not (tmp_path / "dev").exists()
 
 
-def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_run_passes_address_and_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     seen = tmp_path / "seen"
     probing = (
@@ -194,7 +194,7 @@ def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch:
     assert list(tmp_path.glob("kafkaform-dev-*")) == []
 
 
-def test_terminated_run_ends_its_cluster(tmp_path: Path) -> None:
+def test_terminated_dev_run_stops_cluster(tmp_path: Path) -> None:
     running = tmp_path / "running"
     command = [*CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
     run = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)})

@@ -90,7 +90,7 @@ def mount_small_disk(cluster: DevCluster, broker: int, size: str) -> Iterator[No
 
 
 @pytest.mark.nightly("it starts brokers of its own, one of them on a small filesystem")
-def test_disk_that_is_too_small_is_not_filled(tmp_path: Path) -> None:
+def test_small_disk_is_not_filled(tmp_path: Path) -> None:
     """Broker 2 has 64 MiB: moved there, 72 MB once filled its disk, and Kafka stopped the broker."""
     with start_guarded(2, heap_mb=256) as cluster, mount_small_disk(cluster, 2, "64m"):
         project = Project(tmp_path, cluster.bootstrap_servers, "")

@@ -65,7 +65,7 @@ def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
 
 
 @pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
-def test_java_producer_puts_keys_where_murmur2_does(kafka: DevCluster, topic: Callable[[], str]) -> None:
+def test_java_producer_partitions_as_murmur2(kafka: DevCluster, topic: Callable[[], str]) -> None:
     lies = java(KEYS, kafka.bootstrap_servers, topic())
     assert list(map(int, lies)) == place_by_client("murmur2", KEYS)
 

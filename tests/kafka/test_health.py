@@ -21,7 +21,7 @@ def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
 # --- a real cluster --------------------------------------------------------------------------------
 
 
-def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
+def test_health_of_three_brokers_is_read(kafka3: DevCluster, prefix: str) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
         make_topic(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
         make_topic(cluster, f"{prefix}b", 1, 2)
@@ -57,7 +57,7 @@ def alter_all_brokers(cluster: KafkaCluster, config: str, value: str | None) -> 
     assert answer["resources"][0]["error_code"] == 0
 
 
-def test_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
+def test_throttle_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
     rate = "leader.replication.throttled.rate"
     with connect(kafka.bootstrap_servers) as cluster:
         assert cluster.throttle_configs([]) == ()
@@ -70,7 +70,7 @@ def test_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
         eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
 
 
-def test_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:
+def test_health_lists_unauthorized_parts_as_unread(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL").cluster
     make_topic(owner, f"{prefix}a", 1, 1)
     make_topic(owner, f"{prefix}b", 1, 1)

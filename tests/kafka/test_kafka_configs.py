@@ -70,7 +70,7 @@ def admin(kafka: Any) -> Iterator[Admin]:
     admin.client.delete_topics([admin.topic])[admin.topic].result(timeout=20)
 
 
-def test_defaults_are_those_of_a_real_broker(admin: Admin) -> None:
+def test_topic_config_defaults_match_broker(admin: Admin) -> None:
     live = admin.describe(ResourceType.TOPIC, admin.topic)
     broker = admin.describe(
         ResourceType.BROKER, str(next(iter(admin.client.list_topics(timeout=20).brokers)))
@@ -101,7 +101,7 @@ ACCEPTED = [
 ]
 
 
-def test_spellings_are_read_as_brokers_read_them(admin: Admin) -> None:
+def test_config_spellings_are_parsed_as_by_brokers(admin: Admin) -> None:
     assert [pair for pair in ACCEPTED if admin.refuses(*pair)] == []
     for name, value in dict(ACCEPTED).items():
         admin.set(name, value)
@@ -111,7 +111,7 @@ def test_spellings_are_read_as_brokers_read_them(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("kind", ["below", "at least", "at most", "above"])
-def test_limits_are_those_of_a_real_broker(admin: Admin, kind: str) -> None:
+def test_config_limits_match_broker(admin: Admin, kind: str) -> None:
     type_limits = {ConfigType.INT: 2**31, ConfigType.LONG: 2**63}
     for name, key in topic_configs().items():
         if key.type not in type_limits or key.internal:
@@ -150,7 +150,7 @@ def test_limits_are_those_of_a_real_broker(admin: Admin, kind: str) -> None:
         ("leader.replication.throttled.replicas", "a"),
     ],
 )
-def test_refused_values_are_refused_by_the_broker(admin: Admin, name: str, value: str) -> None:
+def test_refused_config_values_are_refused_by_broker(admin: Admin, name: str, value: str) -> None:
     assert admin.refuses(name, value)
     with pytest.raises(ValueError, match=f"^{name}: "):
         canonical(topic_configs()[name], value)

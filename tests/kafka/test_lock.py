@@ -81,15 +81,13 @@ def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: 
             another()
 
 
-def test_lock_writes_nothing_to_the_terminal(
-    cluster: KafkaCluster, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_lock_writes_nothing_to_terminal(cluster: KafkaCluster, capfd: pytest.CaptureFixture[str]) -> None:
     with hold(cluster, ALICE), pytest.raises(LockHeld), hold(cluster, BOB):
         raise AssertionError
     assert capfd.readouterr() == ("", "")
 
 
-def test_deleting_the_topic_loses_the_lock(
+def test_deletion_of_lock_topic_loses_lock(
     broker: DevCluster, cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = admin_client(broker.bootstrap_servers)
@@ -155,7 +153,7 @@ def test_ctrl_c_while_acquiring_frees_the_lock(cluster: KafkaCluster, after_s: f
         guard()
 
 
-def test_ctrl_c_with_the_lock_frees_it(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_holding_releases_lock(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(self: Coordinator) -> None:
         monkeypatch.undo()
         self.close()
@@ -186,7 +184,7 @@ def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: py
 # --- frozen and killed -----------------------------------------------------------------------------
 
 
-def test_frozen_or_killed_holder_changes_nothing_more(
+def test_frozen_or_killed_holder_sends_no_further_changes(
     broker: DevCluster, cluster: KafkaCluster, prefix: str
 ) -> None:
     servers = broker.bootstrap_servers
@@ -231,7 +229,7 @@ def test_frozen_or_killed_holder_changes_nothing_more(
     ],
     indirect=True,
 )
-def test_one_request_at_most_of_a_frozen_holder_is_carried_out(broker: DevCluster, prefix: str) -> None:
+def test_frozen_holder_completes_one_request_at_most(broker: DevCluster, prefix: str) -> None:
     """The one that is past its proof."""
     admin = admin_client(broker.bootstrap_servers)
 
@@ -262,9 +260,7 @@ def test_one_request_at_most_of_a_frozen_holder_is_carried_out(broker: DevCluste
 # --- brokers that go and come ----------------------------------------------------------------------
 
 
-def test_restart_keeps_the_lock_and_silence_loses_it(
-    broker: DevCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_survives_restart_but_not_silence(broker: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 45)  # time for the restart, however busy the machine is
     soon = {"reconnect.backoff.max.ms": "500"}
     with connect(broker.bootstrap_servers, **soon) as real, hold(real, ALICE, TIMEOUT_S) as guard:
@@ -309,13 +305,13 @@ ALL = (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:READ")
 
 
 @pytest.mark.usefixtures("lock_topic")
-def test_read_on_the_topic_and_the_group_is_enough(account: Callable[..., Account]) -> None:
+def test_read_on_topic_and_group_is_sufficient_for_lock(account: Callable[..., Account]) -> None:
     with hold(account(*ALL).cluster, ALICE) as guard:
         guard()
 
 
 @pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
-def test_account_that_cannot_make_the_topic(
+def test_missing_lock_topic_without_create_right_is_reported(
     kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
 ) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
@@ -325,7 +321,9 @@ def test_account_that_cannot_make_the_topic(
     helps(caught.value, "have it created (1 partition)")
 
 
-def test_account_that_makes_the_topic(kafka_acl: DevCluster, account: Callable[..., Account]) -> None:
+def test_account_with_create_right_creates_lock_topic(
+    kafka_acl: DevCluster, account: Callable[..., Account]
+) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
         guard()

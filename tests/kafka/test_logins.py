@@ -197,7 +197,7 @@ REFUSED = (AuthenticationFailed, ReadingFailed)
 @pytest.mark.parametrize(
     ("mechanism", "users"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
-def test_password_is_taken_as_it_is(
+def test_password_with_special_characters_is_accepted(
     gate: Gate, client: Client, mechanism: str, users: Mapping[str, str]
 ) -> None:
     for user, password in users.items():
@@ -218,12 +218,12 @@ def test_wrong_password_is_refused_and_hidden(gate: Gate, client: Client, mechan
 
 
 @CLIENTS
-def test_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
+def test_client_certificate_is_accepted(gate: Gate, client: Client) -> None:
     client(certificate_login(gate))
 
 
 @pytest.mark.parametrize("client", [connect_by_librdkafka, connect_by_transport])
-def test_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_pkcs12_keystore_is_accepted(gate: Gate, client: Client, tmp_path: Path) -> None:
     given = certificate_login(gate)
     certificate, key = given.pop("ssl.certificate.location"), given.pop("ssl.key.location")
     store = str(tmp_path / "client.p12")
@@ -240,7 +240,7 @@ def test_certificate_of_another_host_is_not_trusted(gate: Gate, client: Client) 
 
 
 @CLIENTS
-def test_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_certificate_of_unknown_authority_is_refused(gate: Gate, client: Client, tmp_path: Path) -> None:
     Authority(tmp_path)
     with pytest.raises(REFUSED):
         client(certificate_login(gate, **{"ssl.ca.location": str(tmp_path / "ca.pem")}))
@@ -262,7 +262,7 @@ BAD_CERTIFICATES: dict[str, tuple[Mapping[str, str | None], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_CERTIFICATES)
-def test_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
+def test_unsuitable_certificate_is_reported(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
     """It does not wait for a network that is not the reason."""
     authority = Authority(tmp_path)
     authority.issue("client")
@@ -286,14 +286,14 @@ def test_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path
 
 
 @CLIENTS
-def test_refused_token_names_its_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
+def test_refused_token_error_gives_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(scope="of another broker"))
     with pytest.raises(REFUSED) as caught:
         client(token_login(gate.cluster, endpoint))
     assert "insufficient_scope" in str(caught.value)
 
 
-def test_both_clients_outlive_their_tokens(gate: Gate, endpoint: TokenEndpoint) -> None:
+def test_both_clients_renew_expired_tokens(gate: Gate, endpoint: TokenEndpoint) -> None:
     """A broker closes a connection whose session is over, after SESSION_S or with its token.
 
     Shorter ones prove nothing: librdkafka looks for expired tokens once a second, and brokers refuse who
@@ -343,7 +343,7 @@ def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str
 
 
 @CLIENTS
-def test_examples_of_the_docs_log_in(
+def test_documented_logins_are_accepted(
     gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
 ) -> None:
     client(here(gate.cluster, read_example(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
@@ -389,7 +389,7 @@ def names(gate: Gate) -> Iterator[str]:
     remove_topics(gate.cluster.bootstrap_servers, prefix)
 
 
-def test_apply_logs_in_anew_on_the_way(
+def test_apply_reauthenticates_during_run(
     gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
 ) -> None:
     """With the lock and the record, so that all clients are at work for longer than a session holds.
@@ -416,7 +416,9 @@ def assert_one_error(call: Call, said: str) -> None:
     assert [line.partition(":")[0] for line in hint] == ["hint"]
 
 
-def test_failed_login_is_one_line(gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path) -> None:
+def test_failed_login_is_single_error_line(
+    gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
+) -> None:
     """Of a wrong secret; tests/unit/cluster/test_tokens.py has the other failures."""
     login = token_login(gate.cluster, endpoint, "hunter2-4711")
     project = logged_in(tmp_path, gate.cluster.bootstrap_servers, names, login)

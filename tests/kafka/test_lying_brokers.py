@@ -127,7 +127,7 @@ LIES = {
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize(("lie", "key"), [*((lie, METADATA) for lie in LIES), ("garbage", DESCRIBE_CONFIGS)])
-def test_damaged_answer_names_broker_and_request(
+def test_malformed_response_names_broker_and_request(
     kafka: DevCluster, prefix: str, tmp_path: Path, lie: str, key: int
 ) -> None:
     way, message = LIES[lie]
@@ -147,7 +147,7 @@ def test_damaged_answer_names_broker_and_request(
 
 
 @pytest.mark.usefixtures("soon")
-def test_unread_reassignments_of_a_proxy_are_a_note(kafka: DevCluster, prefix: str, tmp_path: Path) -> None:
+def test_unreadable_reassignments_are_noted(kafka: DevCluster, prefix: str, tmp_path: Path) -> None:
     with between(kafka, REASSIGNMENTS, garbage) as address:
         project = Project(tmp_path, address, prefix)
         project.topic("a")
@@ -189,7 +189,7 @@ def acknowledging(kafka: DevCluster) -> Iterator[str]:
         yield address
 
 
-def test_change_that_is_only_acknowledged_is_unsure(
+def test_acknowledged_but_invisible_change_is_in_doubt(
     kafka: DevCluster, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """tests/unit/apply/test_acknowledged.py has the other changes."""

@@ -93,7 +93,7 @@ def compare(path: str, ours: Any, kafkas: Any, *, is_request: bool) -> Iterator[
 
 
 @pytest.mark.nightly("a Java program is compiled; the schemas change with a message only")
-def test_schemas_are_those_of_kafkas_classes() -> None:
+def test_message_schemas_match_kafka_classes() -> None:
     classpath = os.pathsep.join(map(str, fetch_kafka_classpath()))
     run = subprocess.run(
         [find_java().path, "-cp", classpath, SOURCE], capture_output=True, text=True, check=True

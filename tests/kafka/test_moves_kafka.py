@@ -69,7 +69,7 @@ def check_throttles_off(cluster: KafkaCluster) -> None:
     eventually(lambda: cluster.throttles([*cluster.layout().topics]), lambda left: not left)
 
 
-def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
+def test_replica_moves_lose_no_records(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
     fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
@@ -101,7 +101,7 @@ def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluste
     producing.prove()
 
 
-def test_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
+def test_stopped_throttled_move_is_reverted(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
     fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)

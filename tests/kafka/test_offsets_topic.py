@@ -21,7 +21,7 @@ def lonely() -> DevCluster:
     return group_clusters.running("lonely", 1, properties={"offsets.topic.replication.factor": "3"})
 
 
-def test_lock_without_offsets_topic_fails_at_once(lonely: DevCluster, tmp_path: Path) -> None:
+def test_lock_without_offsets_topic_fails_immediately(lonely: DevCluster, tmp_path: Path) -> None:
     project = Project(tmp_path, lonely.bootstrap_servers, "locked.")
     project.topic("a")
     call = project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"}).needs(1)
@@ -31,7 +31,7 @@ def test_lock_without_offsets_topic_fails_at_once(lonely: DevCluster, tmp_path: 
     assert project.live() == {}
 
 
-def test_first_offsets_fail_by_it_and_the_rest_is_applied(lonely: DevCluster, tmp_path: Path) -> None:
+def test_missing_offsets_topic_fails_only_group_operations(lonely: DevCluster, tmp_path: Path) -> None:
     project = Project(tmp_path, lonely.bootstrap_servers, "offsets.")
     project.topic("a")
     project.group("g", topics=["offsets.a"], offsets={"initial": "earliest"})

@@ -42,7 +42,7 @@ def test_prefetched_reading_is_used_once(kafka: DevCluster, prefix: str) -> None
         eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
 
 
-def test_silent_cluster_delays_no_other(
+def test_silent_cluster_does_not_delay_other_cluster(
     deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 15.0)
@@ -84,7 +84,7 @@ def test_expected_topics_are_read_once(
         assert sorted(name for _, names in asked for name in names) == [ref.name for ref in refs]
 
 
-def test_acls_are_read_early_and_once(kafka_acl: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acls_are_prefetched_once(kafka_acl: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     ref, second = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
     early: list[str] = []
 

@@ -200,7 +200,7 @@ def test_missing_right_is_named(
             assert re.search(rf"kafka-acls .* --operation {operation} .*--{re.escape(resource)}\b", text)
 
 
-def test_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
+def test_planning_account_reads_everything_and_changes_nothing(owned: Owned) -> None:
     looking = owned.build_access_project(kafkaform="plan")
     owned.owner.topic("live", partitions=2, retention="8d", keyed=False)
     for arguments in (["plan"], ["drift"], ["status"], ["doctor"], ["history"]):
@@ -224,7 +224,7 @@ def test_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
     assert owned.owner.live() == before
 
 
-def test_account_that_applies_can_apply(owned: Owned) -> None:
+def test_applying_account_has_sufficient_rights(owned: Owned) -> None:
     applying = owned.build_access_project(kafkaform="apply", manages=[{"prefix": owned.prefix}])
     for command in (create, add_partitions, change_group, commit, delete):
         call = command(applying)

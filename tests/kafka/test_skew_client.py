@@ -23,7 +23,7 @@ PARTITIONS = 3
 BEGIN = int(time.time() * 1000) - 3_600_000
 
 
-def test_spans_are_those_that_other_clients_find(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
+def test_spans_match_other_clients(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
     topic, missing = f"{prefix}a", f"{prefix}none"
     fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     admin = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers})
@@ -87,7 +87,7 @@ def read(kafka: Mapping[str, str], topic: str, records: int, patience_s: float =
         consumer.close()
 
 
-def test_reading_takes_no_right_on_a_group(
+def test_reading_needs_no_group_right(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     topic = f"{prefix}a"
@@ -108,7 +108,7 @@ def test_reading_takes_no_right_on_a_group(
     )
 
 
-def test_topic_with_unread_configs_may_be_compacted(
+def test_topic_with_unreadable_configs_counts_as_unread(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     topic = f"{prefix}a"
@@ -122,7 +122,7 @@ def test_topic_with_unread_configs_may_be_compacted(
     assert (knows.unread, dict(knows.retention_bytes)) == (frozenset(), {topic: -1})
 
 
-def test_only_readers_see_transactions(
+def test_transactions_are_visible_with_read_right_only(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     topic = f"{prefix}a"
@@ -135,7 +135,7 @@ def test_only_readers_see_transactions(
     assert mark_transactional(reader, [found], [topic])[0].transactional is False
 
 
-def test_refusal_is_one_line_with_a_hint(
+def test_refused_reading_has_reason_without_password(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}

@@ -27,7 +27,7 @@ def connection(kafka: DevCluster) -> Iterator[Connection]:
     connection.close()
 
 
-def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_topic_sources_agree(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
     # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
     varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2
     creates = [
@@ -43,7 +43,9 @@ def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: 
     assert everything(swift, names) == answers
 
 
-def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
+def test_partial_observation_with_few_rights_matches_full(
+    account: Callable[..., Account], prefix: str
+) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     refs = [ResourceRef("Topic", f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
     creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]

@@ -164,7 +164,7 @@ def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
     return name
 
 
-def test_transaction_not_aborted_is_hanging(
+def test_open_transaction_beyond_timeout_is_hanging(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with leave_open_transaction(kafka.bootstrap_servers, topic, timeout_ms=1_000):
@@ -181,7 +181,7 @@ def test_transaction_not_aborted_is_hanging(
     assert eventually(lambda: list_open_transactions(real_cluster, topic), lambda some: not some) == []
 
 
-def test_brokers_are_asked_of_open_transactions_alone(
+def test_producers_are_read_for_open_transactions_only(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -239,7 +239,7 @@ def test_transaction_age_falls_back_to_record_times(
         assert found[1].is_hanging == is_old
 
 
-def test_few_rights_show_old_transactions_without_names(
+def test_transaction_details_depend_on_rights(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     name = f"{prefix}a"
@@ -263,7 +263,7 @@ def test_few_rights_show_old_transactions_without_names(
         assert (first.transactional_id, first.is_hanging) == (name, False)
 
 
-def test_transaction_unknown_to_its_coordinator_hangs(
+def test_transaction_unknown_to_coordinator_is_hanging(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str
 ) -> None:
     write_behind_the_coordinator(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS)

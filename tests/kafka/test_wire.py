@@ -70,7 +70,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._PAUSE_S", 0)
 
 
-def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
+def test_corrupted_responses_are_read_or_refused_in_every_version(kafka: DevCluster) -> None:
     given = {"bootstrap.servers": kafka.bootstrap_servers}
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     chance = random.Random(0)

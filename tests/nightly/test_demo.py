@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.nightly(
     "it starts four brokers and Spark, for a minute and a half, to say again what single tests say"
 )
-def test_tour_ends_well() -> None:
+def test_demo_runs_to_completion() -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("KAFKAFORM_")}
     cache = os.environ.get("KAFKAFORM_CACHE")
     run = subprocess.run(

@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
         yield project
 
 
-def test_overview_of_five_clusters(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fleet_overview_covers_five_clusters(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 3.0)
     project.topic("orders", partitions=2, replicationFactor=1, retention="7d")
     project.run("apply", "--clusters", "live=true", "--auto-approve").needs(0)

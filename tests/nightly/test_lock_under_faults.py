@@ -47,7 +47,7 @@ WRITES = "writes"
     [("3.9",), ("3.9", "3.9", "4.0"), (KAFKA_VERSION,)],
     ids=["3.9", "upgrade to 4.0", KAFKA_VERSION],
 )
-def test_one_late_write_of_a_holder_at_most(versions: Sequence[str], tmp_path: Path) -> None:
+def test_frozen_holder_writes_late_once_at_most(versions: Sequence[str], tmp_path: Path) -> None:
     """The one that is past its proof when the holder is frozen, and its last."""
     with start_guarded(3, heap_mb=256, kafka_version=versions) as cluster:
         with connect(cluster.bootstrap_servers) as real:

@@ -188,7 +188,7 @@ def three_each(cluster: KafkaCluster, name: str, before: Assignment = SINGLE) ->
 # --- under load ------------------------------------------------------------------------------------
 
 
-def test_writes_never_wait_for_moving_replicas(project: Project, real: KafkaCluster) -> None:
+def test_replica_moves_do_not_block_writes(project: Project, real: KafkaCluster) -> None:
     """Asking for two replicas in sync before they are, or still when they are gone, would stop writes."""
     name = topic_of(project, real, min_insync_replicas="1")
     with load(project.servers, name, len(SINGLE), tries_again=False) as work:
@@ -224,7 +224,7 @@ either_role = pytest.mark.parametrize("controls", [False, True], ids=["broker", 
 
 
 @either_role
-def test_killed_broker_is_waited_for(
+def test_apply_waits_for_killed_broker(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
     """Also where it is the one that controls all of it."""
@@ -288,7 +288,7 @@ def test_ctrl_c_does_not_wait_for_a_dead_broker(
     calm(real)
 
 
-def test_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:
+def test_killed_move_is_continued_by_next_apply(project: Project, real: KafkaCluster) -> None:
     name = topic_of(project, real)
     # So slow that replicas are being copied still when the lock of the killed one is free, after 45 s.
     first = Applying(project, "topics", "--throttle", "100KB")
@@ -320,7 +320,7 @@ def test_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaClus
 
 
 @pytest.mark.parametrize("later_s", [0.0, 0.05, 0.4])
-def test_ctrl_c_twice_is_cleaned_by_the_next_apply(
+def test_second_ctrl_c_is_cleaned_up_by_next_apply(
     project: Project, real: KafkaCluster, later_s: float
 ) -> None:
     """The second one gives up what the first one waits for, at whatever point of its cleaning up."""

@@ -48,7 +48,7 @@ def archive_of(cache: Path) -> Path:
     return file
 
 
-def test_classes_come_from_the_archive_unless_it_is_off(cache: Path, tmp_path: Path) -> None:
+def test_spark_classes_are_shared_from_archive(cache: Path, tmp_path: Path) -> None:
     assert archive_of(cache).stat().st_size > 50_000_000
     call, shared = measure(cache, tmp_path)
     assert shared > 5_000

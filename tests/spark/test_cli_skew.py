@@ -28,7 +28,7 @@ def hot_keys() -> list[str]:
 
 
 @pytest.mark.usefixtures("one_session")
-def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
+def test_keys_are_reported_only_on_request(tmp_path: Path) -> None:
     """From a file, without a cluster, and judged by a policy all the same."""
     Project(tmp_path, "", "").topic("orders", partitions=4, skew={"maxKeyShare": 0.2})
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
@@ -52,7 +52,7 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     assert len(topic["partitions"]) == 4
 
 
-def test_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
+def test_skew_journey_from_kafka_to_plan(project: Project, real_cluster: KafkaCluster) -> None:
     """Two topics in one session: one breaks its policy, one is empty; no artefact has a key in it."""
     hot = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
     empty = produce_keys(real_cluster, project.servers, f"{project.prefix}empty", 2, [])
@@ -92,7 +92,7 @@ def test_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> N
 
 
 @pytest.mark.usefixtures("one_session")
-def test_unreadable_topic_spares_the_others(
+def test_unauthorized_topic_does_not_stop_skew_of_others(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     names = {name: f"{prefix}{name}" for name in ("open", "closed")}
@@ -143,7 +143,7 @@ def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None
 
 
 @pytest.mark.usefixtures("one_session")
-def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
+def test_metrics_are_appended_and_form_trend(tmp_path: Path) -> None:
     """A second run draws the trend from the first one's rows; what cannot be written leaves the report."""
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -17,7 +17,9 @@ LAYOUT = CountsLayout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
 SCHEMA = "partition int, replicate int, key binary, size long, at long"
 
 
-def test_many_reducers_count_what_few_do(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_counts_do_not_depend_on_reducers(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = random.Random(3)
     records = [
         Record(place.randrange(3), place.randrange(2), b"k%d" % place.randrange(40), place.randrange(9), at)
@@ -35,7 +37,7 @@ def test_many_reducers_count_what_few_do(spark: SparkSession, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 200])
-def test_spark_puts_each_label_on_a_partition_of_its_own(spark: SparkSession, count: int) -> None:
+def test_spark_labels_hash_to_separate_partitions(spark: SparkSession, count: int) -> None:
     labels = spark.createDataFrame([(label,) for label in measure.spark_labels(count)], "label int")
     places = labels.select(F.pmod(F.hash("label"), F.lit(count))).collect()
     assert [place for (place,) in places] == list(range(count))

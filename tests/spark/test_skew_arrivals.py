@@ -112,7 +112,7 @@ def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest
 
 @FULL_AND_SAMPLE
 @pytest.mark.parametrize("scene", TABLE)
-def test_verdict_is_about_what_was_written(
+def test_skew_verdict_matches_written_records(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     result, expected, topic = measured(options)[scene], TABLE[scene], scenes[scene]
@@ -156,7 +156,7 @@ def test_recent_periods_are_known_or_withheld(
 
 @FULL_AND_SAMPLE
 @pytest.mark.parametrize("scene", WITH_HOT_KEY)
-def test_share_of_the_hot_key_is_of_all_written(
+def test_hot_key_share_matches_written_records(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     """Of a compacted log, only the newest part can be read: it stands for the whole."""
@@ -179,7 +179,7 @@ def test_share_of_the_hot_key_is_of_all_written(
         ("emptied-of-hot", (), {"maxPartitionRatio": 2, "by": "bytes"}, "can be read, and the mean size"),
     ],
 )
-def test_what_cannot_be_known_is_withheld_everywhere(
+def test_unavailable_figures_are_withheld_in_every_output(
     servers: str,
     scenes: Mapping[str, Topic],
     tmp_path: Path,
@@ -207,7 +207,7 @@ def test_what_cannot_be_known_is_withheld_everywhere(
 
 
 @pytest.mark.parametrize(("name", "code"), [("ahead-inside", 0), ("replayed", 2)])
-def test_period_that_is_asked_for_is_read_where_times_mislead(
+def test_requested_period_is_read_despite_misleading_timestamps(
     servers: str, scenes: Mapping[str, Topic], tmp_path: Path, name: str, code: int
 ) -> None:
     topic, project = scenes[name], Project(tmp_path, servers, "")
@@ -224,7 +224,7 @@ def test_period_that_is_asked_for_is_read_where_times_mislead(
     assert arrivals.json["topics"][0]["spread"] == "not known"
 
 
-def test_even_topics_of_a_pattern_are_left_out(
+def test_even_topics_of_pattern_are_omitted(
     servers: str, scenes: Mapping[str, Topic], tmp_path: Path
 ) -> None:
     """Offsets alone tell it, before Spark reads anything; a topic that is named is read all the same."""
@@ -239,7 +239,7 @@ def test_even_topics_of_a_pattern_are_left_out(
     assert "left out: 1 topic " in call.err
 
 
-def test_new_records_are_watched(servers: str, scenes: Mapping[str, Topic], tmp_path: Path) -> None:
+def test_watch_counts_new_records(servers: str, scenes: Mapping[str, Topic], tmp_path: Path) -> None:
     """Of a log that compaction has reached, nothing else tells the shares of keys."""
     topic = scenes["compacted-clean"]
     stop = Event()

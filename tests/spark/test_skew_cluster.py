@@ -61,7 +61,7 @@ print(to_json(SkewReport("", None, None, "", (result,))))
 @pytest.mark.nightly(
     "a Spark cluster with two drivers: six JVMs; the job that they run is tested here and in test_skew_truth"
 )
-def test_standalone_cluster_counts_the_same(
+def test_standalone_cluster_counts_as_local_session(
     spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, tmp_path: Path
 ) -> None:
     """Through --master and by the documented spark-submit; the cluster keeps the password nowhere."""
@@ -239,7 +239,7 @@ def produce_hot(servers: str, topic: str) -> None:
 
 
 @pytest.mark.nightly("a Spark cluster and two drivers; that errors of Python are one line is a unit test")
-def test_executors_without_packages_are_named(
+def test_missing_packages_of_executors_are_named(
     kafka: DevCluster, project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """First without any, then with all but Kafka's client."""

@@ -68,7 +68,7 @@ def strip_prose(result: TopicResult) -> tuple[Any, ...]:
     return result.partitions, result.by_records, result.by_bytes, result.hot_keys, result.null_key_share
 
 
-def test_lines_of_json_are_counted_to_the_record(spark: SparkSession, tmp_path: Path) -> None:
+def test_json_lines_are_counted_exactly(spark: SparkSession, tmp_path: Path) -> None:
     rows = records()
     result = run(spark, lines(tmp_path / "orders.jsonl", rows))
     by_partition = Counter(row["partition"] for row in rows)
@@ -91,7 +91,7 @@ def test_lines_of_json_are_counted_to_the_record(spark: SparkSession, tmp_path: 
     assert not any("at random" in note for note in result.sample.notes)
 
 
-def test_list_of_json_parquet_and_base64_agree(spark: SparkSession, tmp_path: Path) -> None:
+def test_file_formats_give_equal_results(spark: SparkSession, tmp_path: Path) -> None:
     rows = records()
     prose = strip_prose(run(spark, lines(tmp_path / "lines.ndjson", rows)))
     (tmp_path / "list.json").write_text("\n " + json.dumps(rows, indent=1), "utf-8")
@@ -115,7 +115,9 @@ def test_list_of_json_parquet_and_base64_agree(spark: SparkSession, tmp_path: Pa
         assert strip_prose(run(spark, tmp_path / name)) == prose, name
 
 
-def test_records_without_offsets_are_distributed_at_random(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_without_offsets_are_noted_as_distributed_at_random(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rows = [{name: row[name] for name in ("key", "partition", "size")} for row in records()]
     result = run(spark, lines(tmp_path / "orders.json", rows))
     assert any("at random" in note and "independent" in note for note in result.sample.notes)
@@ -124,7 +126,9 @@ def test_records_without_offsets_are_distributed_at_random(spark: SparkSession, 
     assert result.sample.records == len(rows)
 
 
-def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> None:
+def test_partition_count_comes_from_option_declaration_or_records(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = lines(tmp_path / "orders.json", records())
     assert len(run(spark, path, partitions=6, declared_partitions=8).partitions) == 6
     assert len(run(spark, path, declared_partitions=8).partitions) == 8
@@ -135,7 +139,7 @@ def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> N
         run(spark, path, partitions=2)
 
 
-def test_column_names_the_topic(spark: SparkSession, tmp_path: Path) -> None:
+def test_topic_column_selects_records(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{**row, "topic": "b" if n % 4 else "a"} for n, row in enumerate(records())]
     path = lines(tmp_path / "some.json", rows)
     assert open_files(spark, str(path)).topics == ("a", "b")
@@ -170,7 +174,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_wrong_records_are_not_shown(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_invalid_record_is_reported_without_content(spark: SparkSession, tmp_path: Path, case: str) -> None:
     text, why = BAD[case]
     alone = case.startswith(("no ", "structure", "partition as"))
     path = tmp_path / "bad.json"

@@ -24,7 +24,7 @@ def report(created_at: str) -> SkewReport:
     return samples.report(samples.hot(), samples.empty("nothing"), created_at=created_at)
 
 
-def test_each_run_adds_a_file_to_its_day(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_run_adds_file_to_day_partition(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "a folder" / "metrics"
     table = MetricsTable(str(place))
     table.check(spark)
@@ -40,7 +40,7 @@ def test_each_run_adds_a_file_to_its_day(spark: SparkSession, tmp_path: Path) ->
     assert len(list((place / "day=2026-11-02").glob("*.parquet"))) == 2
 
 
-def test_others_read_the_rows_as_they_are_documented(spark: SparkSession, tmp_path: Path) -> None:
+def test_metrics_rows_have_documented_schema(spark: SparkSession, tmp_path: Path) -> None:
     rows = metric_rows(report(LATE))
     MetricsTable(str(tmp_path / "metrics")).append(spark, rows)
     table = ds.dataset(tmp_path / "metrics", partitioning="hive").to_table()
@@ -83,7 +83,7 @@ def test_metrics_of_a_trend_are_read_back(spark: SparkSession, tmp_path: Path) -
     assert table.read(spark, rows[0].cluster_id, ["other"], TREND_METRICS) == ()
 
 
-def test_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_with_other_schema_is_refused_and_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "other"
     spark.range(3).selectExpr("id", "cast(id as int) as value").write.parquet(str(place))
     before = sorted(place.rglob("*"))
@@ -96,7 +96,7 @@ def test_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path: P
     assert sorted(place.rglob("*")) == before
 
 
-def test_no_plain_parquet_is_put_into_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_is_not_written_into_delta_table(spark: SparkSession, tmp_path: Path) -> None:
     table = MetricsTable(str(tmp_path))
     table.append(spark, metric_rows(report(LATE)))
     (tmp_path / "_delta_log").mkdir()
@@ -123,7 +123,7 @@ CANNOT: dict[str, tuple[MetricsTable, str, str]] = {
 
 
 @pytest.mark.parametrize("case", CANNOT)
-def test_unwritable_table_is_one_line(spark: SparkSession, case: str) -> None:
+def test_unwritable_table_is_reported(spark: SparkSession, case: str) -> None:
     table, message, hint = CANNOT[case]
     with pytest.raises(SkewError) as raised:
         table.append(spark, metric_rows(report(LATE)))

@@ -27,7 +27,7 @@ READ = 800
 
 
 @pytest.mark.nightly("a JVM of its own that waits for 12 s; that nobody listens at all is a unit test")
-def test_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
+def test_unresponsive_master_is_unavailable(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
         kind, message, _ = start_refused(tmp_path, master=url)
@@ -47,7 +47,7 @@ def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
     return {**properties, "bootstrap.servers": servers}
 
 
-def test_progress_is_reported_and_its_thread_ends(
+def test_progress_is_reported_and_thread_ends(
     spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause
@@ -146,7 +146,7 @@ print("left", len(alive))
 @pytest.mark.nightly(
     "a JVM with log, event log and pages, and a broker of its own; that no plan has it is tested above"
 )
-def test_password_is_in_no_artefact_of_a_run(
+def test_run_artefacts_have_no_password(
     guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path
 ) -> None:
     cluster, login = guarded_topic

@@ -108,7 +108,7 @@ def plan_sample(spans: list[Span], share: float = 0.5) -> SamplePlan:
     return plan
 
 
-def test_each_record_is_read_once_and_in_its_replicate(topic: Make) -> None:
+def test_each_record_is_read_once_in_own_replicate(topic: Make) -> None:
     made = topic(3)
     made.send([*name_keys(range(3_000)), *[None] * 300, b""])
     for plan in (whole(made.spans()), plan_sample(made.spans())):
@@ -117,7 +117,7 @@ def test_each_record_is_read_once_and_in_its_replicate(topic: Make) -> None:
         assert total(read) == plan.records
 
 
-def test_records_that_compaction_removed_are_not_there(topic: Make) -> None:
+def test_compacted_records_are_not_read(topic: Make) -> None:
     made = topic(2, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001")
     made.send(name_keys(number % 400 for number in range(4_000)))
     made.send(name_keys(range(400, 3_000)))
@@ -137,7 +137,7 @@ def test_records_that_compaction_removed_are_not_there(topic: Make) -> None:
     assert made.offsets() == offsets > 6_600
 
 
-def test_only_committed_records_are_read_and_none_is_waited_for(topic: Make) -> None:
+def test_only_committed_records_are_read(topic: Make) -> None:
     made = topic(2)
     client = producer(made.servers, **{"transactional.id": made.name})
     client.init_transactions(TIMEOUT_S)
@@ -170,7 +170,7 @@ def test_only_committed_records_are_read_and_none_is_waited_for(topic: Make) -> 
     client.abort_transaction(TIMEOUT_S)
 
 
-def test_records_deleted_before_are_no_part_of_the_spans(topic: Make) -> None:
+def test_records_deleted_before_are_outside_spans(topic: Make) -> None:
     made = topic(2)
     made.send(name_keys(range(4_000)))
     delete_before(made, 0, 1_500)
@@ -183,7 +183,7 @@ def test_records_deleted_before_are_no_part_of_the_spans(topic: Make) -> None:
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-def test_records_deleted_meanwhile_are_missing_and_no_failure(topic: Make, emptied: bool) -> None:
+def test_records_deleted_during_reading_are_missing(topic: Make, emptied: bool) -> None:
     made = topic(2)
     made.send(name_keys(range(4_000)))
     plans = [whole(made.spans()), plan_sample(made.spans())]
@@ -219,7 +219,7 @@ def test_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> None
     assert made.read(plan, tasks=1) == made.read_expected(plan)
 
 
-def test_groups_are_passed_on_before_they_are_too_many(topic: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_flushed_at_limit(topic: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if none of the last records is left to be passed on."""
     monkeypatch.setattr(kafka_source, "MAX_HELD_GROUPS", 0)
     monkeypatch.setattr(kafka_source, "_BATCH", 1)

@@ -62,7 +62,7 @@ def test_missed_precision_reads_more_records(spark: SparkSession, kafka: DevClus
 
 @pytest.mark.parametrize("partitions", [PARTITIONS, PARTITIONS + 2])
 @pytest.mark.parametrize("by", ["kafkaform", "spark-submit"])
-def test_topic_that_was_recreated_during_a_job_fails(
+def test_topic_recreated_during_job_fails(
     spark: SparkSession, kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, by: str, partitions: int
 ) -> None:
     """The records that were read may be of either topic, however many partitions the new one has."""
@@ -96,7 +96,7 @@ def spans_read(kafka: DevCluster, topic: str) -> list[Span]:
 # --- the report ------------------------------------------------------------------------------------
 
 
-def test_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_report_is_written_atomically(spark: SparkSession, tmp_path: Path) -> None:
     from spark_validation.submit import write
 
     target = tmp_path / "new folder" / "report.json"
@@ -123,7 +123,7 @@ def test_failed_write_leaves_the_older_report(
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
 
 
-def test_entry_reports_what_is_wrong_in_one_line(
+def test_submit_errors_are_single_line(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     from spark_validation.submit import write_report
@@ -145,7 +145,7 @@ def test_entry_reports_what_is_wrong_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_job_is_about_what_was_written_too(
+def test_submitted_job_reports_written_records(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition with half of the records is trimmed to the others' size."""

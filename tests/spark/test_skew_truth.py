@@ -81,7 +81,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
 
 @FULL_AND_SAMPLE
 @EACH_SCENE
-def test_scene_gets_its_causes(analysed: Analysed, scene: str, settings: JobSettings) -> None:
+def test_scene_has_expected_causes(analysed: Analysed, scene: str, settings: JobSettings) -> None:
     result = analysed(scene, settings)
     assert tuple(cause.name for cause in result.causes) == CAUSES[scene]
     assert bool(result.what_if) is (scene != "null")
@@ -90,7 +90,7 @@ def test_scene_gets_its_causes(analysed: Analysed, scene: str, settings: JobSett
 
 
 @EACH_SCENE
-def test_full_count_is_that_of_a_consumer(
+def test_full_count_equals_consumer_count(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
@@ -132,7 +132,7 @@ def test_full_count_has_the_most_frequent_keys(
     assert all(records / total <= least + 1e-9 for key, records in counts.items() if key not in shown)
 
 
-def test_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -> None:
+def test_partitioner_shares_match_producers(analysed: Analysed) -> None:
     """Each wrote half; a twelfth of the other's records lie where it would have put them."""
     # They wrote in turn, 3,000 records at a time: windows see more of the one or of the other.
     for settings, near in ((FULL, 0.005), (SAMPLE, 0.06)):
@@ -143,7 +143,7 @@ def test_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -
 
 
 @pytest.mark.parametrize("scene", [name for name in CAUSES if name not in SPARSE])
-def test_sample_knows_the_records_of_partitions(
+def test_sampled_partition_records_are_exact(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     truth = skewed[scene].truth
@@ -153,7 +153,7 @@ def test_sample_knows_the_records_of_partitions(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-def test_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_null_key_share_is_near_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     """Within twice its interval: producers send other batches in each run, and one of 20 intervals misses."""
     truth = skewed["null"].truth.nulls.total() / RECORDS
     for settings in (SAMPLE, FULL):
@@ -172,7 +172,7 @@ def test_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mappi
         ("crc32-split", "consistent", 1e-6),
     ],
 )
-def test_predictions_are_what_producers_then_do(
+def test_predicted_partition_counts_match_producers(
     analysed: Analysed,
     skewed: Mapping[str, Scene],
     kafka: DevCluster,
@@ -205,7 +205,7 @@ def test_predictions_are_what_producers_then_do(
 
 
 @pytest.mark.parametrize(("name", "partitioner"), [("hot", "murmur2_random"), ("crc32-split", "consistent")])
-def test_salts_give_the_promised_ratio(
+def test_salted_keys_have_promised_ratio(
     analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, partitioner: str
 ) -> None:
     scene, servers = skewed[name], kafka.bootstrap_servers
@@ -242,7 +242,7 @@ def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
     return found
 
 
-def test_late_key_has_its_peak(analysed: Analysed) -> None:
+def test_late_key_has_peak(analysed: Analysed) -> None:
     """It has all of its records in the last twentieth of the log."""
     peak = 20
     # Within the other partitions' windows the start of the burst is not seen: they seem to have more records
@@ -255,7 +255,9 @@ def test_late_key_has_its_peak(analysed: Analysed) -> None:
         assert f"up to {ratio(key.peak)} times its overall share" in " ".join(result.advice)
 
 
-def test_partition_increase_is_dated_and_counted(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_partition_increase_is_found_with_shared_keys(
+    analysed: Analysed, skewed: Mapping[str, Scene]
+) -> None:
     broken = sum(1 for at in skewed["repartitioned"].truth.keys.values() if len(at) > 1)
     cause = analysed("repartitioned", FULL).causes[0]
     assert isinstance(cause.facts, RepartitionFacts)

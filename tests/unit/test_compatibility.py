@@ -24,7 +24,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
     return DATA / str(request.param)
 
 
-def test_this_version_is_among_them() -> None:
+def test_current_version_has_compatibility_files() -> None:
     assert (DATA / __version__).is_dir(), "run scripts/write_compatibility_files.py"
 
 
@@ -58,7 +58,7 @@ def test_record_is_read(folder: Path) -> None:
     assert {entry.outcome and entry.outcome.result for entry in record.entries} == {"applied"}
 
 
-def test_skew_report_and_its_metrics_are_read(folder: Path) -> None:
+def test_skew_report_and_metrics_of_version_are_read(folder: Path) -> None:
     report = parse_skew_report((folder / "skew.json").read_text("utf-8"), "skew.json")
     assert [(topic.name, topic.diagnosis) for topic in report.topics] == [("orders.v1", "hot_keys")]
     [kept] = MetricsTable(str(folder / "metrics")).read_files(report.cluster_id, MAX_MEAN_RATIO)

@@ -90,7 +90,7 @@ def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"], scope="module")
-def test_journey(site: Site, brokers: DevCluster, name: str) -> None:
+def test_journey_result_matches_recorded_version_table(site: Site, brokers: DevCluster, name: str) -> None:
     cell = take(name, site)
     column = "+".join(dict.fromkeys(node.kafka_version for node in brokers.nodes))
     if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
@@ -125,7 +125,7 @@ def test_error_without_a_change_exits_1(site: Site) -> None:
     site.shows(second.removeprefix(project.prefix), partitions=1)
 
 
-def test_tables_have_every_journey_on_every_version_and_service() -> None:
+def test_tables_have_every_journey_for_every_version_and_vendor() -> None:
     """Of those that `make test-kafka` and CI take."""
     [taken] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     columns = {

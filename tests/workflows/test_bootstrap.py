@@ -103,7 +103,7 @@ def test_ci_installs_missing_programs(
     assert [word for words in asked for word in words[1:] if word[0] != "-"] == installed
 
 
-def test_ci_builds_actionlint_where_go_is(tools: Path, tmp_path: Path) -> None:
+def test_ci_builds_actionlint_if_go_is_installed(tools: Path, tmp_path: Path) -> None:
     for name in ("shellcheck", "chromium"):
         tool(tools, name, "exit 0")
     tool(tools, "id", "echo 0")

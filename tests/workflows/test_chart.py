@@ -57,14 +57,14 @@ def containers(resources: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (*pod(resources[name]).get("initContainers", []), *pod(resources[name])["containers"])
 
 
-def test_chart_is_linted(tmp_path: Path) -> None:
+def test_chart_passes_lint(tmp_path: Path) -> None:
     linted = helm("lint", documented_values(), tmp_path)
     assert linted.returncode == 0, linted.stdout + linted.stderr
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     assert chart["appVersion"] == __version__
 
 
-def test_both_jobs_have_no_rights_that_they_do_not_need(resources: dict[str, Any]) -> None:
+def test_chart_pods_have_restricted_rights(resources: dict[str, Any]) -> None:
     assert set(resources) == {"kafka-configuration", "kafka-drift", "kafka-agent"}
     for name in ("kafka-drift", "kafka-agent"):
         assert resources[name]["spec"]["concurrencyPolicy"] == "Forbid"
@@ -81,7 +81,7 @@ def test_both_jobs_have_no_rights_that_they_do_not_need(resources: dict[str, Any
         assert {"name": "work", "mountPath": "/tmp"} in container["volumeMounts"]
 
 
-def test_jobs_have_their_own_secret(resources: dict[str, Any]) -> None:
+def test_chart_jobs_have_separate_secrets(resources: dict[str, Any]) -> None:
     for name, secret in (("drift", "kafkaform-reader"), ("agent", "kafkaform-writer")):
         [container] = pod(resources[f"kafka-{name}"])["containers"]
         assert container["envFrom"] == [{"secretRef": {"name": secret}}]
@@ -89,7 +89,7 @@ def test_jobs_have_their_own_secret(resources: dict[str, Any]) -> None:
     assert "envFrom" not in clone  # Git needs no account of Kafka
 
 
-def test_kafkaform_takes_commands_and_configuration(resources: dict[str, Any], tmp_path: Path) -> None:
+def test_chart_commands_and_configuration_are_valid(resources: dict[str, Any], tmp_path: Path) -> None:
     for name in ("kafka-drift", "kafka-agent"):
         [container] = pod(resources[name])["containers"]
         parse(container["args"], name)
@@ -101,7 +101,7 @@ def test_kafkaform_takes_commands_and_configuration(resources: dict[str, Any], t
     assert read_public_keys(tmp_path / "verify.pem")
 
 
-def test_git_gets_its_token_from_the_variables(resources: dict[str, Any], tmp_path: Path) -> None:
+def test_git_reads_token_from_environment(resources: dict[str, Any], tmp_path: Path) -> None:
     [agent] = pod(resources["kafka-agent"])["containers"]
     variables = {item["name"]: item.get("value", "t0ken") for item in agent["env"]}
     done = subprocess.run(

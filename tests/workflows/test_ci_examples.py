@@ -41,7 +41,7 @@ def bash(script: str, folder: Path, more: Mapping[str, str]) -> subprocess.Compl
     )
 
 
-def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Team) -> None:
+def test_gitlab_jobs_plan_apply_and_check_drift(team: Team) -> None:
     jobs: Mapping[str, Any] = load(CI / "gitlab-ci.yml")
     folder, base = team.project.folder, team.hosted.main
 
@@ -77,7 +77,7 @@ def test_gitlabs_jobs_plan_apply_and_look_for_drift(team: Team) -> None:
 
 
 @pytest.mark.nightly("the same commands as in the jobs of GitLab")
-def test_jenkins_stages_plan_apply_and_look_for_drift(team: Team) -> None:
+def test_jenkins_stages_plan_apply_and_check_drift(team: Team) -> None:
     text = (CI / "Jenkinsfile").read_text("utf-8")
     stages = dict(re.findall(r"stage\('(\S+)'\) \{\n(.*?)^    \}", text, re.MULTILINE | re.DOTALL))
     folder = team.project.folder

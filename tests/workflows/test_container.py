@@ -46,7 +46,7 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
     assert not {".", ".git", ".venv"} & set(list_copied())
 
 
-def test_its_base_is_pinned() -> None:
+def test_base_image_is_pinned_by_digest() -> None:
     """By a digest: what a tag names changes."""
     [base] = list_arguments("ARG")
     assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
@@ -76,7 +76,7 @@ def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
 
 
 @pytest.mark.nightly("it installs the package; CI builds the image and runs it with every change")
-def test_installed_package_runs_and_writes_nothing(tmp_path: Path) -> None:
+def test_installed_package_runs_without_writing(tmp_path: Path) -> None:
     """Its last pip step, where nothing is but what is copied; dependencies are those of here."""
     source, installed = tmp_path / "source", tmp_path / "installed"
     for name in list_copied():

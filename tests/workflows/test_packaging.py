@@ -47,7 +47,7 @@ def sources(*folders: str) -> set[str]:
     return {file.relative_to(ROOT).as_posix() for file in files if "__pycache__" not in file.parts}
 
 
-def test_another_build_gives_the_same_bytes(packages: tuple[Path, Path], tmp_path: Path) -> None:
+def test_package_builds_are_reproducible(packages: tuple[Path, Path], tmp_path: Path) -> None:
     """Elsewhere, later, and from the sdist, which so has all that is needed."""
     with tarfile.open(packages[0]) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -58,9 +58,7 @@ def test_another_build_gives_the_same_bytes(packages: tuple[Path, Path], tmp_pat
     assert [file.read_bytes() for file in again] == [file.read_bytes() for file in packages]
 
 
-def test_packages_have_what_is_needed_and_no_more(
-    packages: tuple[Path, Path], wheel: zipfile.ZipFile
-) -> None:
+def test_packages_have_expected_files(packages: tuple[Path, Path], wheel: zipfile.ZipFile) -> None:
     code = sources("kafkaform", "spark_validation")
     schemas = sources("schemas")
     info = f"kafkaform-{__version__}.dist-info"
@@ -78,7 +76,7 @@ def test_packages_have_what_is_needed_and_no_more(
         assert set(archive.getnames()) == {f"kafkaform-{__version__}/{name}" for name in code | schemas | top}
 
 
-def test_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> None:
+def test_metadata_are_valid_with_spark_as_extra(wheel: zipfile.ZipFile) -> None:
     [text] = [wheel.read(name) for name in wheel.namelist() if name.endswith("/METADATA")]
     metadata = Metadata.from_email(text, validate=True)
     assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
@@ -103,7 +101,7 @@ def test_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None
     assert str(tmp_path) in run.stdout
 
 
-def test_every_dependency_is_pinned_with_hashes_and_no_index() -> None:
+def test_locked_dependencies_are_complete_and_hashed() -> None:
     lock = (ROOT / "requirements.lock").read_text("utf-8")
     pinned = {_normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -54,7 +54,7 @@ def stage(project: Project) -> None:
     subprocess.run(["git", "add", "--all"], cwd=project.folder, check=True)
 
 
-def test_definition_is_one_that_pre_commit_takes() -> None:
+def test_hook_definition_is_valid() -> None:
     found = hook()
     assert found.keys() <= KNOWN
     assert re.fullmatch(r"[a-z-]+", found["id"])
@@ -63,7 +63,7 @@ def test_definition_is_one_that_pre_commit_takes() -> None:
     assert found["pass_filenames"] is False
 
 
-def test_wrong_file_holds_up_a_commit(project: Project) -> None:
+def test_invalid_manifest_stops_commit(project: Project) -> None:
     project.config()
     project.topic("orders")
     stage(project)

@@ -80,7 +80,7 @@ def writing(files: dict[str, str]) -> Callable[[Path], None]:
     return write
 
 
-def test_configuration_of_its_own_reaches_no_address(team: Team) -> None:
+def test_branch_configuration_reaches_no_address(team: Team) -> None:
     with listening() as (address, callers):
         client = {
             "bootstrap.servers": address,
@@ -111,7 +111,7 @@ def test_configuration_of_its_own_reaches_no_address(team: Team) -> None:
     assert re.search(r"kafkaform\.yaml:\d+:\d+: .*plugin\.library\.paths", comment)
 
 
-def test_another_address_is_neither_used_nor_green(team: Team, tmp_path: Path) -> None:
+def test_address_changed_by_branch_is_not_used(team: Team, tmp_path: Path) -> None:
     outside = write_outside(tmp_path)
     with listening() as (address, callers):
 
@@ -167,7 +167,7 @@ def write_outside(tmp_path: Path) -> Path:
     return outside
 
 
-def test_link_leads_nowhere(team: Team, tmp_path: Path) -> None:
+def test_linked_manifest_folder_is_refused(team: Team, tmp_path: Path) -> None:
     outside = write_outside(tmp_path)
 
     def link(folder: Path) -> None:
@@ -180,7 +180,7 @@ def test_link_leads_nowhere(team: Team, tmp_path: Path) -> None:
     assert "bootstrap.servers" not in run.log
 
 
-def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
+def test_manifest_text_is_not_run_as_workflow_command(team: Team) -> None:
     name = team.project.prefix + "second"
     lures = " ".join(LURES) + COMMANDS
     metadata = {
@@ -208,7 +208,7 @@ def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
 
 
 @pytest.mark.nightly("labels and texts are tried by day")
-def test_no_name_is_taken_for_a_command(team: Team) -> None:
+def test_manifest_names_are_not_run_as_workflow_commands(team: Team) -> None:
     """Each such name is an error whose message the runner reads, too."""
     name = "x" + COMMANDS
     manifest = {"apiVersion": "kafkaform/v1", "kind": name, "metadata": {"name": name}, name: {name: name}}
@@ -237,7 +237,7 @@ def _outside_of_code(markdown: str) -> str:
     return "\n".join(kept)
 
 
-def test_none_of_its_code_runs(team: Team, canary: Path) -> None:
+def test_code_of_branch_is_not_run(team: Team, canary: Path) -> None:
     touch = f"touch '{canary}'"
     python = f"open({str(canary)!r}, 'w')\n"
     shell = f"#!/bin/sh\n{touch}\n"
@@ -304,7 +304,7 @@ def test_none_of_its_code_runs(team: Team, canary: Path) -> None:
     assert not list(team.runner.folder.rglob("canary"))
 
 
-def test_stand_in_for_a_clone_is_safe() -> None:
+def test_git_environment_of_tests_is_clean() -> None:
     """These tests would prove nothing on a machine whose Git runs what a repository asks for."""
     assert "GIT_CONFIG" not in os.environ
     assert not [name for name in os.environ if name.startswith("GIT_CONFIG_")]

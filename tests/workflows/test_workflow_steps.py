@@ -26,7 +26,7 @@ def results(run: Run, **expected: str) -> Run:
     return run
 
 
-def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Team) -> None:
+def test_workflows_journey_from_pull_request_to_drift(team: Team) -> None:
     live = team.project.live
     pull = team.push(team.topic("second", partitions=3), "more")
     planned = results(team.plan(pull), validate="success", plan="success", comment="success")
@@ -98,7 +98,7 @@ def test_comment_follows_the_branch(team: Team) -> None:
 
 
 @pytest.mark.nightly("one more way for a comment to be replaced")
-def test_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
+def test_comment_is_replaced_when_plan_does_not_start(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     team.hosted.forget(pull)  # as where the branch conflicts with main
@@ -108,7 +108,7 @@ def test_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
     assert "second" not in comment
 
 
-def test_fork_gets_the_offline_validation_only(team: Team) -> None:
+def test_fork_gets_offline_validation_only(team: Team) -> None:
     pull = team.push(team.topic("second", partitions="many"), "more")
     run = results(team.plan(pull, fork=True), validate="failure", plan="skipped", comment="skipped")
     assert [command.name for command in run.jobs["validate"].commands] == ["error"]

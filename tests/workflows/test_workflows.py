@@ -106,13 +106,13 @@ def texts(value: object) -> Iterator[str]:
         ("gitlab-ci", [CI / "gitlab-ci.yml"]),
     ],
 )
-def test_files_are_as_in_their_schema(schema: str, files: list[Path]) -> None:
+def test_workflow_files_match_schema(schema: str, files: list[Path]) -> None:
     check = [str(BIN / "check-jsonschema"), "--builtin-schema", f"vendor.{schema}", *map(str, files)]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_rights_are_the_least_that_do() -> None:
+def test_workflow_permissions_are_minimal() -> None:
     files = (*GITOPS, RELEASE)
     for file in files:
         assert workflow(file)["permissions"] == {}
@@ -132,12 +132,12 @@ def test_actions_are_pinned() -> None:
                 assert found is None or found[3] or found["action"].startswith("OWNER/"), line
 
 
-def test_no_expression_stands_in_a_script() -> None:
+def test_scripts_have_no_expressions() -> None:
     for at in (*steps(), *own_steps()):
         assert not EXPRESSION.search(at.step.get("run", "")), at
 
 
-def test_title_or_a_branch_is_nowhere_in_an_expression() -> None:
+def test_user_text_is_not_used_in_expressions() -> None:
     """Of what people write, only these are taken: a number, a commit, the name of a repository."""
     taken = {
         name
@@ -152,7 +152,7 @@ def test_title_or_a_branch_is_nowhere_in_an_expression() -> None:
     }
 
 
-def test_no_clone_keeps_the_token() -> None:
+def test_checkouts_do_not_persist_token() -> None:
     clones = [
         at for at in (*steps(), *own_steps()) if at.step.get("uses", "").startswith("actions/checkout@")
     ]
@@ -160,7 +160,7 @@ def test_no_clone_keeps_the_token() -> None:
     assert all(at.step["with"]["persist-credentials"] is False for at in clones)
 
 
-def test_every_job_ends_and_runs_on_a_named_system() -> None:
+def test_every_job_has_timeout_and_pinned_runner() -> None:
     for file in GITOPS:
         for name, job in workflow(file)["jobs"].items():
             assert 0 < job["timeout-minutes"] <= 60, name
@@ -168,7 +168,7 @@ def test_every_job_ends_and_runs_on_a_named_system() -> None:
             assert workflow(file)["defaults"]["run"]["shell"] == "bash"
 
 
-def test_jobs_with_credentials_write_nothing_on_github() -> None:
+def test_jobs_with_credentials_do_not_write_to_github() -> None:
     for file in GITOPS:
         text = dict(workflow(file))
         jobs = text.pop("jobs")
@@ -184,7 +184,7 @@ def test_jobs_with_credentials_write_nothing_on_github() -> None:
                 assert "secrets." not in " ".join(texts({**having[0], "env": {}})), name
 
 
-def test_every_secret_of_the_configuration_is_given() -> None:
+def test_jobs_with_secrets_get_every_configured_secret() -> None:
     names = set(re.findall(r"\$\{env:(\w+)\}", (ROOT / "kafkaform.yaml").read_text("utf-8")))
     assert names
     for at in steps():
@@ -192,7 +192,7 @@ def test_every_secret_of_the_configuration_is_given() -> None:
             assert names <= at.step["env"].keys(), f"{at.file}: {at.job}"
 
 
-def test_pull_request_is_data() -> None:
+def test_pull_request_checkout_is_data_only() -> None:
     jobs = workflow("plan.yml")["jobs"]
     assert [*workflow("plan.yml")["on"]] == ["pull_request_target", "workflow_call"]
     for name in ("validate", "plan"):
@@ -212,7 +212,7 @@ def test_pull_request_is_data() -> None:
     assert "checkout" not in " ".join(texts(jobs["comment"]))
 
 
-def test_only_an_apply_is_started_by_what_it_applies() -> None:
+def test_apply_runs_on_pushed_manifests_only() -> None:
     settings = read_settings(ROOT / "kafkaform.yaml")
     folders = [f"{path.relative_to(ROOT)}/**" for path in settings.manifests]
     pushed = workflow("apply.yml")["on"]["push"]
@@ -220,7 +220,7 @@ def test_only_an_apply_is_started_by_what_it_applies() -> None:
     assert workflow("apply.yml")["concurrency"]["cancel-in-progress"] is False
 
 
-def test_workflows_take_the_same_from_whoever_calls_them() -> None:
+def test_workflow_inputs_match_documented_call() -> None:
     offered = {file: workflow(file)["on"]["workflow_call"]["inputs"].keys() for file in GITOPS}
     assert offered == {
         "plan.yml": {"cluster", "environment", "config"},
@@ -234,7 +234,7 @@ def test_workflows_take_the_same_from_whoever_calls_them() -> None:
     assert called["permissions"] == {name: right for rights in needed for name, right in rights.items()}
 
 
-def test_every_call_of_kafkaform_is_one_that_it_takes() -> None:
+def test_every_kafkaform_call_is_valid() -> None:
     scripts = [(f"{at.file}:{at.job}", at.step["run"]) for at in steps() if "run" in at.step]
     files = [*CI.iterdir(), ROOT / "Containerfile", ROOT / ".pre-commit-hooks.yaml"]
     scripts += [(file.name, file.read_text("utf-8")) for file in files]
@@ -259,7 +259,7 @@ def test_actionlint_accepts_the_workflows() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_shellcheck_has_nothing_against_any_script() -> None:
+def test_scripts_pass_shellcheck() -> None:
     check = [program("shellcheck"), "--shell=bash", "-"]
     for script in shell_scripts():
         subprocess.run(check, input=script, text=True, check=True)
@@ -375,7 +375,7 @@ def run_step(step: dict[str, Any], folder: Path, **environ: str) -> subprocess.C
     )
 
 
-def test_tag_is_built_with_its_notes(checkout: Path) -> None:
+def test_tagged_release_is_built_with_notes(checkout: Path) -> None:
     [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
     done = run_step(build, checkout, TAG=f"v{__version__}")
     assert done.returncode == 0, done.stderr
@@ -403,7 +403,7 @@ def test_invalid_release_is_not_built(checkout: Path, wrong: str) -> None:
     assert ("the tag v0.0.9" if wrong == "another tag" else "CHANGELOG.md has no section") in done.stderr
 
 
-def test_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
+def test_image_name_is_lower_case(tmp_path: Path) -> None:
     [name] = [step for step in workflow(RELEASE)["jobs"]["image"]["steps"] if step.get("id") == "name"]
     out = tmp_path / "out"
     given = {"REGISTRY": "images.example.com", "GITHUB_REPOSITORY": "Ada/KafkaForm"}
@@ -414,7 +414,7 @@ def test_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
 # --- our own action ---------------------------------------------------------------------------------
 
 
-def test_action_installs_what_is_locked_and_nothing_else(tmp_path: Path) -> None:
+def test_action_installs_locked_dependencies_only(tmp_path: Path) -> None:
     """Its last script, with a Python that records its arguments."""
     [install] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "install"]
     fake = tmp_path / "python"
@@ -443,7 +443,7 @@ printf '#!/bin/sh\\necho kafkaform, version 1.2.3\\n' > "$4/bin/kafkaform" && ch
 
 
 @pytest.mark.parametrize(("spark", "lock"), [("false", ACTION), ("true", ROOT)])
-def test_action_chooses_its_lock(tmp_path: Path, spark: str, lock: Path) -> None:
+def test_action_selects_lock_file(tmp_path: Path, spark: str, lock: Path) -> None:
     [choose] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "lock"]
     out = tmp_path / "out"
     run_step(choose, tmp_path, SPARK=spark, GITHUB_ACTION_PATH=str(ACTION), GITHUB_OUTPUT=str(out))
@@ -452,7 +452,7 @@ def test_action_chooses_its_lock(tmp_path: Path, spark: str, lock: Path) -> None
     assert len(digest) == len("digest=") + 64
 
 
-def test_action_locks_all_that_kafkaform_needs() -> None:
+def test_action_lock_file_is_complete() -> None:
     whole, own = (
         dict(
             re.findall(r"^([\w.-]+)==(\S+)", (folder / "requirements.lock").read_text("utf-8"), re.MULTILINE)
@@ -483,7 +483,7 @@ def closure(wanted: list[str]) -> set[str]:
     return found
 
 
-def test_cron_lines_have_five_times_and_no_percent_sign() -> None:
+def test_cron_lines_are_valid() -> None:
     lines = [line for line in (CI / "crontab").read_text("utf-8").splitlines() if line and line[0] != "#"]
     jobs = [line for line in lines if "=" not in line.split()[0]]
     assert len(jobs) == 2
@@ -495,7 +495,7 @@ def test_cron_lines_have_five_times_and_no_percent_sign() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
+def test_systemd_units_are_valid(tmp_path: Path) -> None:
     for name in ("kafkaform-drift.service", "kafkaform-drift.timer"):
         text = (CI / name).read_text("utf-8").replace("/opt/kafkaform/bin/kafkaform", str(BIN / "kafkaform"))
         (tmp_path / name).write_text(text, "utf-8")

@@ -145,7 +145,7 @@ def test_change_visible_later_is_recorded(cluster: MemoryCluster, tmp_path: Path
     assert "apply later found the change" in entry.outcome.message
 
 
-def test_value_set_by_others_is_theirs(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_value_set_by_another_client_has_other_cause(cluster: MemoryCluster, tmp_path: Path) -> None:
     desired = read(tmp_path, CHANGES["set a config"][1])
     pretend(cluster, tmp_path, desired)
     cluster.execute([AlterConfigs(desired[0].ref, {"retention.ms": "5"})])
@@ -154,7 +154,7 @@ def test_value_set_by_others_is_theirs(cluster: MemoryCluster, tmp_path: Path) -
     assert field.history.cause is not DriftCause.NOT_VISIBLE
 
 
-def test_visible_part_of_a_change_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_partly_visible_change_is_done_in_part(cluster: MemoryCluster, tmp_path: Path) -> None:
     desired = read(tmp_path, CHANGES["set a config"][1].replace("partitions: 3", "partitions: 6"))
     run, report = pretend(cluster, tmp_path, desired)  # the first operation: the configs
     (result,) = report.results

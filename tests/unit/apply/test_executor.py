@@ -85,7 +85,7 @@ def list_touched(memory: MemoryCluster, since: int) -> set[str]:
     return {operation.ref.name for operation in memory.executed[since:]}
 
 
-def test_reversible_changes_come_first(memory: MemoryCluster, time: FakeClock) -> None:
+def test_reversible_operations_precede_deletion(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "doomed"):
         create_topic(memory, name)
     desired = [absent("doomed"), declare_topic("changed", 6, retention_ms=WEEK), declare_topic("new", 2)]
@@ -104,7 +104,7 @@ def test_reversible_changes_come_first(memory: MemoryCluster, time: FakeClock) -
 
 
 @pytest.mark.parametrize(("count", "replicas", "skipped"), [(6, 1, AddPartitions), (3, 3, Reassign)])
-def test_failed_configs_stop_their_resource(
+def test_failed_config_operation_skips_following_operations(
     memory: MemoryCluster, time: FakeClock, count: int, replicas: int, skipped: type[Operation]
 ) -> None:
     for name in ("bad", "good"):
@@ -134,7 +134,7 @@ def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
     assert min(map(len, watched.readings)) == 1000  # nothing is asked about one topic alone
 
 
-def test_empty_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+def test_unchanged_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     watched = Watched(memory)
     report = carry_out(plan_for(memory, declare_topic("a")), watched, time)
@@ -154,7 +154,7 @@ def test_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -
     assert result_of(report, "a").done == (AlterConfigs(topic("a"), {"segment.ms": DAY}), extra)
 
 
-def test_moved_resource_is_left_alone(memory: MemoryCluster, time: FakeClock) -> None:
+def test_resource_changed_since_plan_is_skipped(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("moved", "still"):
         create_topic(memory, name, retention_ms=DAY)
     plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
@@ -168,7 +168,7 @@ def test_moved_resource_is_left_alone(memory: MemoryCluster, time: FakeClock) ->
 
 
 @pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
-def test_recreated_topic_is_left_alone(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
+def test_recreated_topic_is_skipped(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
     uid = create_topic(memory, "a")
     plan = plan_for(memory, desired)
     memory.execute([DeleteTopic(topic("a"), uid)])
@@ -181,7 +181,7 @@ def test_recreated_topic_is_left_alone(memory: MemoryCluster, time: FakeClock, d
 
 
 @pytest.mark.parametrize("error", [NO, PermissionDenied("not allowed")])
-def test_one_failure_does_not_stop_the_others(
+def test_failed_resource_does_not_stop_others(
     memory: MemoryCluster, time: FakeClock, error: ClusterError
 ) -> None:
     plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("c"))
@@ -208,7 +208,7 @@ def half(memory: MemoryCluster) -> tuple[Plan, Watched]:
     return plan_for(memory, declare_topic("a", 6, retention_ms=WEEK)), Watched(memory, before=refuse)
 
 
-def test_half_of_a_resource_is_reported(
+def test_partial_change_is_reported(
     memory: MemoryCluster, time: FakeClock, half: tuple[Plan, Watched]
 ) -> None:
     memory.observe([])
@@ -221,7 +221,7 @@ def test_half_of_a_resource_is_reported(
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
 
 
-def test_half_of_a_resource_is_unverified_while_unreadable(
+def test_partial_change_is_unverified_while_cluster_is_unreachable(
     time: FakeClock, half: tuple[Plan, Watched]
 ) -> None:
     plan, watched = half
@@ -237,7 +237,7 @@ def test_half_of_a_resource_is_unverified_while_unreadable(
 
 
 @pytest.mark.parametrize("error", [Unreachable("nobody there"), AuthenticationFailed("go away")])
-def test_unreachable_cluster_gets_no_more_requests(
+def test_unreachable_cluster_gets_no_further_requests(
     memory: MemoryCluster, time: FakeClock, error: ClusterError
 ) -> None:
     create_topic(memory, "z")
@@ -254,7 +254,7 @@ def test_unreachable_cluster_gets_no_more_requests(
     assert sorts(result_of(report, "z").not_done) == [AddPartitions]
 
 
-def test_unreadable_cluster_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
+def test_unreachable_cluster_raises_before_requests(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declare_topic("a"))
     with pytest.raises(Unreachable):
         carry_out(plan, Watched(memory, reading=fail(Unreachable("nobody there"))), time)
@@ -306,7 +306,7 @@ def test_unknown_outcome_is_read_back(
         assert state_of(memory, "a") == before
 
 
-def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) -> None:
+def test_unknown_outcome_of_whole_batch_ends_apply(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "z")
     plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
     memory.fail_next(LOST, topic("a"), carried_out=True)
@@ -320,7 +320,7 @@ def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) ->
     assert carry_out(plan, memory, time).complete
 
 
-def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, time: FakeClock) -> None:
+def test_unknown_config_outcome_prevents_partition_increase(memory: MemoryCluster, time: FakeClock) -> None:
     for name in "ab":
         create_topic(memory, name)
     plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in "ab"))
@@ -332,7 +332,7 @@ def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, ti
     assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
 
 
-def test_concurrent_change_is_no_failure(memory: MemoryCluster, time: FakeClock) -> None:
+def test_concurrent_equal_change_is_already_applied(memory: MemoryCluster, time: FakeClock) -> None:
     uid = create_topic(memory, "doomed")
     plan = plan_for(memory, declare_topic("same"), declare_topic("other"), absent("doomed"))
 
@@ -348,7 +348,7 @@ def test_concurrent_change_is_no_failure(memory: MemoryCluster, time: FakeClock)
     assert result_of(report, "other").done == ()
 
 
-def test_concurrent_deletion_is_not_ours(memory: MemoryCluster, time: FakeClock) -> None:
+def test_concurrent_deletion_and_recreation_is_moved(memory: MemoryCluster, time: FakeClock) -> None:
     uid = create_topic(memory, "a")
     plan = plan_for(memory, absent("a"))
 
@@ -378,7 +378,7 @@ def test_topic_recreated_by_a_producer_is_reported(
     assert not report.complete
 
 
-def test_topic_changed_while_it_is_read_back_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
+def test_topic_changed_during_verification_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6))
     later = AddPartitions(topic("a"), 6, 9)
@@ -389,7 +389,7 @@ def test_topic_changed_while_it_is_read_back_is_not_verified(memory: MemoryClust
     assert sorts(item.done) == [AddPartitions]
 
 
-def test_changed_fields_alone_are_read(memory: MemoryCluster, time: FakeClock) -> None:
+def test_only_changed_fields_are_read(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("configs", "doomed", "done", "more"):
         create_topic(memory, name)
     desired = [
@@ -418,7 +418,7 @@ def test_changed_fields_alone_are_read(memory: MemoryCluster, time: FakeClock) -
     assert all(reading.items() <= first.items() for reading in later)
 
 
-def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
+def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declare_topic("a"))
     start = time.time
     memory.lag(40)  # readings
@@ -431,7 +431,7 @@ def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: Fake
     assert start + waited == pytest.approx(time.time)
 
 
-def test_reading_ends_after_its_limit(memory: MemoryCluster, time: FakeClock) -> None:
+def test_verification_ends_at_timeout(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declare_topic("a"))
     memory.lag(10**6)
     report = carry_out(plan, memory, time)
@@ -443,7 +443,7 @@ def test_reading_ends_after_its_limit(memory: MemoryCluster, time: FakeClock) ->
     assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
 
-def test_reading_goes_on_while_something_new_shows(memory: MemoryCluster, time: FakeClock) -> None:
+def test_verification_continues_while_changes_appear(memory: MemoryCluster, time: FakeClock) -> None:
     """Brokers take up a large plan piece by piece, which in all may take longer than a piece may take."""
     names = [f"t{number}" for number in range(5)]
     plan = plan_for(memory, *map(declare_topic, names))
@@ -481,7 +481,7 @@ def test_readings_that_fail_are_repeated(memory: MemoryCluster, time: FakeClock,
         assert result_of(report, "a").message == "not verified: nobody there"
 
 
-def test_stop_verifies_the_running_request(memory: MemoryCluster, time: FakeClock) -> None:
+def test_stopped_apply_verifies_running_request(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("both", "later"):
         create_topic(memory, name)
     both = declare_topic("both", 6, retention_ms=WEEK)
@@ -500,7 +500,7 @@ def test_stop_verifies_the_running_request(memory: MemoryCluster, time: FakeCloc
     assert carry_out(plan, memory, time).complete
 
 
-def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time: FakeClock) -> None:
     stop = Event()
     watched = Watched(memory, after=lambda _: stop.set())
     assert carry_out(plan_for(memory, declare_topic("a")), watched, time, stop=stop).complete
@@ -558,7 +558,7 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
     assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
 
 
-def test_moves_that_go_on_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
+def test_uncancelled_moves_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
     """As where the controller is gone when moves are to be cancelled, and they end all the same."""
     names = ("a", "b", "c")
     for name in names:
@@ -604,7 +604,7 @@ def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -
     assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
 
 
-def test_refused_and_unconsented_changes_are_left_alone(memory: MemoryCluster, time: FakeClock) -> None:
+def test_refused_and_unconsented_changes_are_skipped(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("cut", "fewer", "fine"):
         create_topic(memory, name, retention_ms=WEEK)
     plan = plan_for(
@@ -630,7 +630,7 @@ def unmap(memory: MemoryCluster) -> Watched:
     return override(memory, layout=fail(PermissionDenied("no right to see that")))
 
 
-def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryCluster, time: FakeClock) -> None:
+def test_deferred_fields_are_reported_and_remaining_applied(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     desired = declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
     plan = plan_for(unmap(memory), desired)
@@ -652,7 +652,7 @@ def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryClust
         pytest.param({}, 1, Result.REFUSED, id="nothing else"),
     ],
 )
-def test_deferred_field_decides_with_what_is_there(
+def test_deferred_field_is_checked_against_live_replicas(
     memory: MemoryCluster, time: FakeClock, configs: Any, replicas: int, result: Result
 ) -> None:
     create_topic(memory, "a")
@@ -682,7 +682,7 @@ class InOrder(Watched):
         return super().reassign(targets, guard)
 
 
-def test_min_insync_is_raised_after_the_replicas(memory: MemoryCluster, time: FakeClock) -> None:
+def test_min_isr_is_raised_after_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     memory.pace(10)
     asked = InOrder(memory)
@@ -697,7 +697,7 @@ def test_min_insync_is_raised_after_the_replicas(memory: MemoryCluster, time: Fa
     assert carry_out(plan, memory, time).complete
 
 
-def test_min_insync_is_lowered_before_the_replicas(memory: MemoryCluster, time: FakeClock) -> None:
+def test_min_isr_is_lowered_before_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a", 3, 3, min_insync_replicas="2")
     asked = InOrder(memory)
     desired = declare_topic("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
@@ -705,7 +705,7 @@ def test_min_insync_is_lowered_before_the_replicas(memory: MemoryCluster, time: 
     assert asked.asked == [("AlterConfigs", 3), ("Reassign", 3)]
 
 
-def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) -> None:
+def test_min_isr_is_not_raised_before_moves_finish(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     memory.pace(10_000)
@@ -719,7 +719,7 @@ def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) 
 
 
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
-def test_min_insync_is_not_raised_after_an_early_end(
+def test_min_isr_is_not_raised_after_early_end_of_moves(
     memory: MemoryCluster, time: FakeClock, end: str
 ) -> None:
     """Neither of what waits for replicas, nor of what has had them before: `ready` has them all along."""
@@ -749,7 +749,7 @@ def test_min_insync_is_not_raised_after_an_early_end(
     assert not report.complete
 
 
-def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: FakeClock) -> None:
+def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a", 3, 3)
     plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     for broker in (1, 2):
@@ -763,7 +763,7 @@ def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: Fake
     assert (observer.show_line.call_count, watched.requests) == (1, [])
 
 
-def test_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
+def test_running_moves_are_verified_until_finished(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     memory.pace(30)
     plan = plan_for(memory, declare_topic("a", 3, 3))
@@ -800,7 +800,7 @@ def test_throttles_of_a_killed_apply_are_removed(
 
 
 @pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
-def test_early_end_removes_no_throttles(
+def test_early_end_leaves_recorded_throttles(
     memory: MemoryCluster, time: FakeClock, leftovers: MemoryThrottleJournal, end: str
 ) -> None:
     for name in ("a", "b"):
@@ -818,7 +818,7 @@ def test_early_end_removes_no_throttles(
     assert memory.throttles(()) == left != Throttles()
 
 
-def test_throttles_are_read_where_a_record_is_kept(memory: MemoryCluster, time: FakeClock) -> None:
+def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
     """The record itself is not read where nothing is throttled."""
     journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
     journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
@@ -969,7 +969,7 @@ class Failing(Watched):
     st.sampled_from((None, None, 0, 1, 2)),
     st.sampled_from((100, 100, 0, 1, 2, 3)),
 )
-def test_resource_is_as_planned_or_as_before_or_half_done(
+def test_each_resource_ends_planned_unchanged_or_reported_partial(
     live: dict[str, CreateTopic],
     desired: list[Desired],
     failing: dict[tuple[str, type[Operation]], tuple[ClusterError, bool]],
@@ -1030,7 +1030,7 @@ def keep_minutes(log: list[Any]) -> Any:
     return SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
 
 
-def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+def test_each_request_is_preceded_by_lock_proof(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
     log: list[str] = []
@@ -1039,7 +1039,7 @@ def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock
     assert log == ["CreateTopic", "proof", "AlterConfigs", "proof", "AddPartitions", "proof"]
 
 
-def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "z")
     plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
     watched, before = Watched(memory), list(memory.executed)
@@ -1054,7 +1054,7 @@ def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> 
     assert carry_out(plan, memory, time).complete
 
 
-def test_moves_that_end_after_the_lost_lock_are_done(memory: MemoryCluster, time: FakeClock) -> None:
+def test_moves_finished_after_lock_loss_are_done(memory: MemoryCluster, time: FakeClock) -> None:
     """They go on all the same, and are over by the time that the cluster is read again."""
     create_topic(memory, "a", 1, 3, retention_ms=DAY)
     desired = declare_topic("a", 2, 2, retention_ms=WEEK)
@@ -1073,7 +1073,7 @@ def test_moves_that_end_after_the_lost_lock_are_done(memory: MemoryCluster, time
     assert (item.not_done, item.in_doubt) == ((), ())
 
 
-def test_changes_before_the_lost_lock_are_read_back(memory: MemoryCluster, time: FakeClock) -> None:
+def test_changes_before_lock_loss_are_verified(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "half")
     create_topic(memory, "later")
     plan = plan_for(
@@ -1091,7 +1091,7 @@ def test_changes_before_the_lost_lock_are_read_back(memory: MemoryCluster, time:
     assert results(again) == {"half": Result.APPLIED, "later": Result.APPLIED, "new": Result.ALREADY}
 
 
-def test_lock_lost_within_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
+def test_lock_loss_within_batch_keeps_earlier_outcomes(memory: MemoryCluster, time: FakeClock) -> None:
     """Groups take a request each: some of a batch were carried out, and the others surely were not."""
     create_topic(memory, "read")
     refs = [ResourceRef("ConsumerGroup", f"g{number}") for number in range(3)]
@@ -1103,7 +1103,7 @@ def test_lock_lost_within_a_batch(memory: MemoryCluster, time: FakeClock) -> Non
     assert memory.groups().groups.keys() == {"g2"}
 
 
-def test_journal_has_what_is_about_to_be_done(memory: MemoryCluster, time: FakeClock) -> None:
+def test_journal_has_intended_changes_only(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "done", "moved", "refused", "unsure"):
         create_topic(memory, name, retention_ms=WEEK)
     grown = (declare_topic(name, 6, retention_ms=WEEK) for name in ("changed", "done", "moved"))
@@ -1132,7 +1132,7 @@ def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> 
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
-def test_broken_journal_applies_nothing(
+def test_failing_journal_prevents_requests(
     memory: MemoryCluster, time: FakeClock, broken: BaseException
 ) -> None:
     plan, watched = plan_for(memory, declare_topic("a")), Watched(memory)
@@ -1141,7 +1141,7 @@ def test_broken_journal_applies_nothing(
     assert (watched.requests, memory.executed) == ([], [])
 
 
-def test_given_reading_is_not_repeated(memory: MemoryCluster, time: FakeClock) -> None:
+def test_passed_observation_is_not_read_again(memory: MemoryCluster, time: FakeClock) -> None:
     now = judge_saved(plan_for(memory, declare_topic("a")), memory)
     readings: list[int] = []
     watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))

@@ -66,7 +66,7 @@ def test_batches_are_spread_over_pairs() -> None:
     assert [[item.partition for item in batch] for batch in batches] == [[0], [1], [2]]
 
 
-def test_batch_fits_the_lists_of_throttled_replicas() -> None:
+def test_batch_fits_throttled_replica_lists() -> None:
     # A controller refuses a config of more than 32,767 bytes, and then nothing of the batch is begun.
     before, after = (100_001, 100_002, 100_003), (100_004, 100_005, 100_006)
     moves = [build_move(number, before, after, 10) for number in range(9_000, 10_000)]

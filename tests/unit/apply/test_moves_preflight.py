@@ -41,7 +41,7 @@ def running(target: Replicas, adding: Replicas, removing: Replicas = ()) -> Reas
         ((1, 2), (1,), None, (2, 3), True),
     ],
 )
-def test_replicas_out_of_sync(
+def test_partition_with_out_of_sync_replicas_is_unhealthy(
     have: Replicas, isr: Replicas, moving: Reassignment | None, target: Replicas | None, *, ails: bool
 ) -> None:
     found = layout((have, isr))
@@ -71,7 +71,7 @@ def test_problems_before_a_move_are_named() -> None:
 ONE = build_move(0, (1,), (1, 2), 100)
 
 
-def test_reason_of_a_stall() -> None:
+def test_stall_reason_is_explained() -> None:
     found = layout(((1, 2), (1,)))
     down = "broker 2 down, the target of a-0: start it again"
     assert explain_stall([ONE], replace(found, brokers=(Broker(1),)), 0, 10) == down
@@ -84,7 +84,7 @@ def test_reason_of_a_stall() -> None:
     assert explain_stall([ONE], found, None, 1000) == ""
 
 
-def test_only_a_copy_that_stands_still_is_a_stall() -> None:
+def test_only_stalled_copy_has_stall_reason() -> None:
     # Writes that keep up with the throttle are a stall.
     watch, found = StallDetector(0), layout(((1, 2), (1,)))
     for second in range(int(STALL_S) + 1):

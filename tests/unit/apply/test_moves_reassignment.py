@@ -190,7 +190,7 @@ def test_unlimited_moves_are_not_throttled(memory: MemoryCluster) -> None:
     assert crew.throttle_journal.announced == {}
 
 
-def test_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
+def test_batch_starts_after_previous_is_in_sync(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     crew = Crew(watched, MoveOptions(throttle=MB, batch_partitions=1))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -207,12 +207,12 @@ def test_replicas_in_place_are_not_moved(memory: MemoryCluster) -> None:
     assert (report.outcomes, watched.reassigned) == ({B: None}, [])
 
 
-def test_preferred_leaders_lead_again(memory: MemoryCluster) -> None:
+def test_preferred_leaders_are_elected_after_moves(memory: MemoryCluster) -> None:
     assert Crew(memory).move(work("a", SINGLE, ((2, 1), (2, 1), (3, 1)))).outcomes == {A: None}
     assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
 
 
-def test_partitions_gone_by_the_election_are_skipped(memory: MemoryCluster) -> None:
+def test_partitions_deleted_before_election_are_skipped(memory: MemoryCluster) -> None:
     def remake(progress: MoveProgress) -> None:
         if progress.partitions_done == 3:
             assert memory.execute([DeleteTopic(A, memory.observe([A]).resources[A].uid)]) == [None]
@@ -223,12 +223,12 @@ def test_partitions_gone_by_the_election_are_skipped(memory: MemoryCluster) -> N
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
-def test_preferred_leaders_are_not_elected_again(memory: MemoryCluster) -> None:
+def test_current_preferred_leaders_are_not_elected(memory: MemoryCluster) -> None:
     cluster = override(memory, elect_leaders=fail(AssertionError()))
     assert Crew(cluster).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
-def test_failed_election_is_a_note(memory: MemoryCluster) -> None:
+def test_failed_election_is_noted(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     crew.notes.on_progress = lambda progress: (
         memory.fail_next(NO, A) if progress.partitions_done == 3 else None
@@ -256,7 +256,7 @@ def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
     assert crew.notes.lines == []
 
 
-def test_stop_cancels_the_running_batch_alone(memory: MemoryCluster) -> None:
+def test_stop_cancels_running_batch_only(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
     crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
     report = crew.move(work("a", SINGLE, TRIPLE))
@@ -291,7 +291,7 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
         assert sum(crew.time.naps) == pytest.approx(90)
 
 
-def test_moves_that_were_not_begun_are_left_out(memory: MemoryCluster) -> None:
+def test_moves_not_started_have_no_outcome(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))
     crew.notes.on_progress = act_at(1, crew.stop.set)
@@ -313,7 +313,7 @@ def test_unexpected_error_cleans_up(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
-def test_cancelled_replicas_have_their_old_order(memory: MemoryCluster) -> None:
+def test_cancelled_move_restores_replica_order(memory: MemoryCluster) -> None:
     """Kafka itself would leave 2:1, with a different preferred leader."""
     laid_out(memory, "b", ((1, 2),))
     crew = Crew(memory)
@@ -384,7 +384,7 @@ def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseExcept
 
 
 @pytest.mark.parametrize("filled", [True, False])
-def test_replicas_out_of_sync_are_misplaced(memory: MemoryCluster, filled: bool) -> None:
+def test_topic_with_unsynced_target_is_misplaced(memory: MemoryCluster, filled: bool) -> None:
     """As right after a cancellation, of which the controller knows and the brokers do not yet."""
 
     layout = memory.layout()
@@ -398,12 +398,12 @@ def test_replicas_out_of_sync_are_misplaced(memory: MemoryCluster, filled: bool)
     assert misplaced == (set() if filled else {A})
 
 
-def test_no_moves_read_no_layout(memory: MemoryCluster) -> None:
+def test_find_misplaced_without_moves_reads_no_layout(memory: MemoryCluster) -> None:
     cluster = override(memory, layout=fail(AssertionError()))
     assert Crew(cluster).reassigner().find_misplaced([]) == set()
 
 
-def test_lock_lost_once_all_is_in_place_is_noted(memory: MemoryCluster) -> None:
+def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
     crew = Crew(memory, guard=LimitedGuard(2))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
@@ -428,7 +428,7 @@ def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 
-def test_moves_of_a_killed_apply_end_between_readings(memory: MemoryCluster) -> None:
+def test_moves_of_killed_apply_finished_meanwhile_need_no_request(memory: MemoryCluster) -> None:
     """There is nothing left to do then but to take its throttles off."""
     journal, watched = leave_throttles(memory), Requests(memory)
     watched.seen = act_at(2, lambda: memory.pace(0))
@@ -484,7 +484,7 @@ def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None
     assert memory.throttles(["a"]) == foreign
 
 
-def test_unread_journal_is_a_note(memory: MemoryCluster) -> None:
+def test_unreadable_journal_is_noted(memory: MemoryCluster) -> None:
     journal = MemoryThrottleJournal()
     journal.read_leftovers = fail(PermissionDenied("no right to read"))  # type: ignore[method-assign]
     crew = Crew(memory, throttle_journal=journal)
@@ -493,7 +493,7 @@ def test_unread_journal_is_a_note(memory: MemoryCluster) -> None:
     assert line.endswith("no right to read")
 
 
-def test_throttle_of_a_broker_that_is_down_is_removed_later(memory: MemoryCluster) -> None:
+def test_throttle_of_stopped_broker_is_removed_by_later_apply(memory: MemoryCluster) -> None:
     journal = leave_throttles(memory)
     memory.advance(100)
     memory.stop_broker(3)
@@ -509,7 +509,7 @@ def test_throttle_of_a_broker_that_is_down_is_removed_later(memory: MemoryCluste
     assert journal.gone == list(journal.announced)
 
 
-def test_account_without_throttles_reads_no_journal(memory: MemoryCluster) -> None:
+def test_unauthorized_throttles_read_no_journal(memory: MemoryCluster) -> None:
     """It moves nothing either: there is nothing to be said about it, and no record to be read."""
 
     journal = MemoryThrottleJournal()
@@ -520,7 +520,7 @@ def test_account_without_throttles_reads_no_journal(memory: MemoryCluster) -> No
     assert crew.notes.lines == []
 
 
-def test_announced_throttles_may_not_be_set(memory: MemoryCluster) -> None:
+def test_recover_tolerates_announced_throttles_not_set(memory: MemoryCluster) -> None:
     journal = leave_throttles(memory)
     memory.advance(100)
     journal.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
@@ -541,7 +541,7 @@ def test_empty_lists_of_a_killed_apply_are_unset(memory: MemoryCluster) -> None:
     assert cleared == [Throttles({}, listed)]
 
 
-def test_throttle_of_a_broker_that_is_down_stays(memory: MemoryCluster) -> None:
+def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((3, 1), (3, 2)))
     crew = Crew(memory)
     crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
@@ -590,7 +590,7 @@ def test_foreign_reassignment_is_waited_for(memory: MemoryCluster) -> None:
     assert now_on(memory, "b")[1] == (2, 1)
 
 
-def test_partition_moved_elsewhere_meanwhile_fails(memory: MemoryCluster) -> None:
+def test_partition_moved_by_another_client_fails(memory: MemoryCluster) -> None:
     crew = Crew(memory)
     crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
@@ -625,7 +625,7 @@ def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     assert second.endswith("1 MB/s sending, 3 MB/s receiving")
 
 
-def test_topic_moved_since_the_plan_is_left_alone(memory: MemoryCluster) -> None:
+def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1,), (1,), (3,)))
     watched = Requests(memory)
     report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
@@ -635,7 +635,7 @@ def test_topic_moved_since_the_plan_is_left_alone(memory: MemoryCluster) -> None
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
 
 
-def test_deleted_topic_fails_alone(memory: MemoryCluster) -> None:
+def test_deleted_topic_does_not_stop_other_moves(memory: MemoryCluster) -> None:
     report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
     assert failure(report, "b").message.startswith("partition 0 no longer exists")
@@ -654,7 +654,7 @@ def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
     assert watched.reassigned == []
 
 
-def test_moves_begin_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
+def test_moves_start_when_cluster_becomes_healthy(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Requests(memory)
     crew = Crew(watched)
@@ -663,7 +663,7 @@ def test_moves_begin_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
     assert len(watched.reassigned) == 1
 
 
-def test_broker_that_is_down_can_be_drained() -> None:
+def test_stopped_broker_can_be_drained() -> None:
     memory = three_racks()
     laid_out(memory, "b", ((1, 3), (3, 2)))
     memory.stop_broker(3)
@@ -671,7 +671,7 @@ def test_broker_that_is_down_can_be_drained() -> None:
     assert now_on(memory, "b") == ((1, 2), (1, 2))
 
 
-def test_broker_that_stops_meanwhile_is_waited_for(memory: MemoryCluster) -> None:
+def test_broker_stopped_during_move_is_awaited(memory: MemoryCluster) -> None:
     crew = Crew(memory)
 
     def step(progress: MoveProgress) -> None:
@@ -690,7 +690,7 @@ def test_broker_that_stops_meanwhile_is_waited_for(memory: MemoryCluster) -> Non
 
 @pytest.mark.parametrize("error", [Unreachable("nobody answers"), OutcomeUnknown("no answer in time")])
 @pytest.mark.parametrize("carried_out", [False, True])
-def test_start_without_an_answer_is_read_back(
+def test_reassignment_without_response_is_read_back(
     memory: MemoryCluster, error: ClusterError, *, carried_out: bool
 ) -> None:
     memory.fail_next(error, A, carried_out=carried_out)
@@ -699,7 +699,7 @@ def test_start_without_an_answer_is_read_back(
     assert now_on(memory, "a") == TRIPLE
 
 
-def test_readings_that_fail_for_a_while_are_repeated(memory: MemoryCluster) -> None:
+def test_temporarily_failing_readings_are_repeated(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     watched.seen = fail_from(4, 40)
     crew = Crew(watched)
@@ -724,7 +724,7 @@ def test_lagging_readings_are_waited_for(memory: MemoryCluster) -> None:
     assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
-def test_refused_partition_fails_its_topic_alone(memory: MemoryCluster) -> None:
+def test_refused_partition_fails_own_topic_only(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     memory.fail_next(NO, B)
     crew = Crew(memory, MoveOptions(throttle=None))
@@ -754,7 +754,7 @@ def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
     assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
 
 
-def test_moves_need_the_running_reassignments(memory: MemoryCluster) -> None:
+def test_moves_need_listed_reassignments(memory: MemoryCluster) -> None:
     blind = replace(memory.layout(), reassigning=None)
     error = failure(Crew(override(memory, layout=lambda _=None: blind)).move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
@@ -763,7 +763,7 @@ def test_moves_need_the_running_reassignments(memory: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize("count", [4, 8])
-def test_running_batch_reads_its_own_topics(count: int) -> None:
+def test_running_batch_reads_own_topics(count: int) -> None:
     memory, read = three_racks(), list[Collection[str] | None]()
 
     def layout(topics: Collection[str] | None = None) -> Layout:
@@ -788,9 +788,7 @@ def test_running_batch_reads_its_own_topics(count: int) -> None:
 @pytest.mark.parametrize(
     ("slow", "pause"), [("reassign", FIRST_PAUSE_S), ("replica_sizes", 0.5 * READING_SHARE)]
 )
-def test_slow_readings_are_rare_and_a_slow_start_delays_none(
-    memory: MemoryCluster, slow: str, pause: float
-) -> None:
+def test_pause_depends_on_reading_time(memory: MemoryCluster, slow: str, pause: float) -> None:
     def take_time(*arguments: object) -> object:
         crew.time.time += 0.5
         return getattr(memory, slow)(*arguments)
@@ -800,7 +798,7 @@ def test_slow_readings_are_rare_and_a_slow_start_delays_none(
     assert crew.time.naps[0] == pause
 
 
-def test_progress_reads_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_reads_partitions_of_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [0]
 
     def count_copied_bytes(move: PartitionMove) -> int:
@@ -861,7 +859,7 @@ def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3)])
-def test_unread_sizes_stop_no_batch(memory: MemoryCluster, method: str, notes: int) -> None:
+def test_unreadable_sizes_do_not_stop_batches(memory: MemoryCluster, method: str, notes: int) -> None:
     crew = Crew(override(memory, **{method: fail(PermissionDenied("this account may not"))}))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(crew.notes.lines) == notes
@@ -882,7 +880,7 @@ def test_missing_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
     assert crew.notes.lines[0].startswith("waiting for replicas of a: partition 0 has 1 replica in sync")
 
 
-def test_missing_replicas_in_sync_are_an_error_in_the_end(memory: MemoryCluster) -> None:
+def test_missing_in_sync_replicas_are_reported_after_timeout(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew = Crew(memory)
     report = crew.reassigner().wait_in_sync({A: 2, B: 2})
@@ -891,7 +889,7 @@ def test_missing_replicas_in_sync_are_an_error_in_the_end(memory: MemoryCluster)
     assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
 
 
-def test_replicas_to_be_removed_do_not_count(memory: MemoryCluster) -> None:
+def test_replicas_being_removed_do_not_count_as_in_sync(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1, 2),))
     memory.stop_broker(3)
     memory.reassign({("b", 0): (1, 3)})

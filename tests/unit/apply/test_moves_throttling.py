@@ -29,7 +29,7 @@ THROTTLES = builds(
 )
 
 
-def test_senders_and_receivers_that_are_up_are_throttled() -> None:
+def test_senders_and_receivers_in_service_are_throttled() -> None:
     # Senders have it and receivers are to get it.
     moves = [build_move(0, (1, 2), (2, 3)), build_move(1, (2,), (2, 1)), build_move(2, (1, 2), (1,))]
     asked = compute_throttles(moves, 1000, [1, 2, 3])
@@ -41,7 +41,7 @@ def test_senders_and_receivers_that_are_up_are_throttled() -> None:
 
 
 @given(THROTTLES)
-def test_nothing_is_left_without_itself(one: Throttles) -> None:
+def test_throttles_minus_themselves_are_empty(one: Throttles) -> None:
     assert subtract_throttles(one, one) == NOTHING == subtract_throttles(NOTHING, one)
     assert subtract_throttles(one, NOTHING) == one == select_unchanged(one, one) == union([one, one])
 
@@ -58,7 +58,7 @@ def test_added_throttles_are_separate(asked: Throttles, present: Throttles) -> N
 
 
 @given(THROTTLES, THROTTLES)
-def test_only_what_is_as_it_was_is_unchanged(one: Throttles, present: Throttles) -> None:
+def test_select_unchanged_keeps_live_values_only(one: Throttles, present: Throttles) -> None:
     still = select_unchanged(one, present)
     assert select_unchanged(still, present) == still
     for broker, rates in still.rates.items():
@@ -70,7 +70,7 @@ def test_only_what_is_as_it_was_is_unchanged(one: Throttles, present: Throttles)
         assert listed.follower <= present.replicas[topic].follower
 
 
-def test_other_rates_and_partitions_in_throttles_are_named() -> None:
+def test_throttle_differences_and_partitions_are_listed() -> None:
     # A list of all has everything.
     everything = Throttles(replicas={"a": ThrottledReplicas(frozenset({"*"}), frozenset())})
     asked = Throttles(replicas={"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))})

@@ -100,7 +100,7 @@ def test_topic_is_recreated_once(memory: MemoryCluster, uid: str) -> None:
     assert {result.result for result in again.results} == {Result.ALREADY}
 
 
-def test_offsets_of_other_topics_and_quiet_groups_stay(memory: MemoryCluster, uid: str) -> None:
+def test_recreation_keeps_offsets_in_other_topics(memory: MemoryCluster, uid: str) -> None:
     create_topic(memory, "other")
     memory.commit("g", {("other", 0): 0})
     assert carry_out(plan_for(memory, declare(uid)), memory).complete
@@ -119,7 +119,7 @@ def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: 
 
 
 @pytest.mark.usefixtures("uid")
-def test_other_id_is_spent(memory: MemoryCluster) -> None:
+def test_recreation_with_other_id_is_ignored(memory: MemoryCluster) -> None:
     assert plan_for(memory, declare("3dBzWnVfRkWvGk1yQn2c8A", 6)).changes == ()
 
 
@@ -135,7 +135,7 @@ def test_protected_or_active_topic_is_refused(
     assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
 
 
-def test_reader_that_joined_since_the_plan_is_refused(memory: MemoryCluster, uid: str) -> None:
+def test_recreation_of_topic_joined_since_plan_is_refused(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid))
     memory.join("g", ["orders"], 1)
     (result,) = carry_out(plan, memory).results
@@ -184,7 +184,7 @@ def test_killed_apply_is_continued(
 
 
 @pytest.mark.parametrize("step", [DeleteOffsets, DeleteTopic, CreateTopic])
-def test_failed_step_stops_those_after_it(memory: MemoryCluster, uid: str, step: type[Operation]) -> None:
+def test_failed_step_skips_following_steps(memory: MemoryCluster, uid: str, step: type[Operation]) -> None:
     plan = plan_for(memory, declare(uid), READER)
     for operation in plan.changes[0].operations or ():
         if type(operation) is not step:
@@ -207,7 +207,7 @@ def test_failed_step_stops_those_after_it(memory: MemoryCluster, uid: str, step:
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_topic_that_others_created_is_reported(
+def test_topic_recreated_by_others_is_reported(
     memory: MemoryCluster, uid: str, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     execute = memory.execute
@@ -224,13 +224,13 @@ def test_topic_that_others_created_is_reported(
     assert result.message == "deleted, but it was created again since, with another id"
 
 
-def test_manifest_without_the_id_names_the_way(memory: MemoryCluster, uid: str) -> None:
+def test_partition_decrease_without_id_names_remedy(memory: MemoryCluster, uid: str) -> None:
     (planned,) = plan_for(memory, declare_topic("orders", 2)).changes
     assert planned.status is Status.REFUSED
     assert f"`recreate: {uid}`" in (planned.remedy or "")
 
 
-def test_refused_recreation_leaves_its_group(memory: MemoryCluster, uid: str) -> None:
+def test_refused_recreation_plans_no_group_change(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid, protected=True), READER)
     assert list_statuses(plan) == {"orders": Status.REFUSED}
     create_topic(memory, "other", 3)

@@ -55,7 +55,7 @@ def settle_open(cluster: Cluster) -> list[str]:
     return [str(entry.ref) for entry in earlier.record_results(cluster, "later")]
 
 
-def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: MemoryCluster) -> None:
+def test_visible_changes_of_killed_apply_are_recorded_as_applied(memory: MemoryCluster) -> None:
     for name in ("cut", "gone"):
         create_topic(memory, name, retention_ms=WEEK)
     cut, new = declare_topic("cut", 6, retention_ms=DAY), declare_topic("new", segment_ms=DAY)
@@ -77,7 +77,7 @@ def settle_nothing(memory: MemoryCluster) -> None:
     assert memory.read_audit() == lines
 
 
-def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> None:
+def test_invisible_changes_of_killed_apply_stay_open(memory: MemoryCluster) -> None:
     """It may have been carried out and undone, so nothing may be said of it; nor of a half."""
     for name in ("cut", "gone", "half"):
         create_topic(memory, name, retention_ms=WEEK)
@@ -90,9 +90,7 @@ def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> Non
     assert set(ends(entries_of(memory, run)).values()) == {None}
 
 
-def test_change_of_a_later_apply_is_not_put_down_to_an_earlier_one(
-    memory: MemoryCluster, story: Story
-) -> None:
+def test_change_of_later_apply_is_not_attributed_to_earlier(memory: MemoryCluster, story: Story) -> None:
     uid = create_topic(memory, "a", retention_ms=DAY)
     story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, result=None, uid=uid)
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
@@ -105,7 +103,7 @@ def test_change_of_a_later_apply_is_not_put_down_to_an_earlier_one(
     assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
 
 
-def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> None:
+def test_visible_change_without_response_is_recorded(memory: MemoryCluster) -> None:
     """The answers get lost, and what follows on them does not show before the apply gives up."""
     for name in ("a", "b"):
         create_topic(memory, name, retention_ms=WEEK)
@@ -138,7 +136,7 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
     settle_nothing(memory)
 
 
-def test_field_is_in_doubt_by_the_latest_change_alone(story: Story) -> None:
+def test_field_in_doubt_belongs_to_latest_change(story: Story) -> None:
     """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
 
     def list_open(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
@@ -160,7 +158,7 @@ def test_field_is_in_doubt_by_the_latest_change_alone(story: Story) -> None:
     assert list_open(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 
 
-def test_what_stays_open_is_looked_at_in_one_reading_and_not_reported(
+def test_open_changes_are_read_together_without_note(
     memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create_topic(memory, "a", retention_ms=WEEK)
@@ -173,7 +171,7 @@ def test_what_stays_open_is_looked_at_in_one_reading_and_not_reported(
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster, story: Story) -> None:
+def test_incompletely_recorded_change_stays_open(memory: MemoryCluster, story: Story) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     made = {RETENTION: (None, DAY)}
     story.add("create", "a", made, result=None, complete=False)
@@ -197,7 +195,7 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster, story: 
         ({"result": "already"}, False),
     ],
 )
-def test_change_is_spent_once_all_of_it_was_carried_out(story: Story, more: Any, spent: bool) -> None:
+def test_completely_applied_change_is_spent(story: Story, more: Any, spent: bool) -> None:
     entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)
     found = EarlierApplies(story.entries).find_spent("sha256:0", "2026-11-03T11:00:00.000Z")
     assert found == ({entry.ref: entry} if spent else {})
@@ -213,15 +211,13 @@ def test_change_is_spent_once_all_of_it_was_carried_out(story: Story, more: Any,
         ("2026-11-31T00:00:00Z", True),
     ],
 )
-def test_plan_that_was_created_after_an_apply_is_another_one(
-    story: Story, created_at: str, spent: bool
-) -> None:
+def test_plan_created_after_apply_is_not_spent(story: Story, created_at: str, spent: bool) -> None:
     """Its digest is the same, as that is over content without times."""
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
     assert bool(EarlierApplies(story.entries).find_spent("sha256:0", created_at)) == spent
 
 
-def test_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
+def test_unreadable_record_is_noted_and_does_not_stop_apply(
     memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = ClusterSettings("dev", ClientProperties())
@@ -234,7 +230,7 @@ def test_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     assert capsys.readouterr().err == ""
 
 
-def test_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
+def test_unwritable_result_is_noted_and_does_not_stop_apply(
     memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kill_apply(plan_for(memory, declare_topic("a")), memory)
@@ -243,7 +239,7 @@ def test_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
     assert "audit.jsonl cannot be written" in capsys.readouterr().err
 
 
-def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:
+def test_saved_plan_reads_earlier_record_without_audit(memory: MemoryCluster) -> None:
     kill_apply(plan_for(memory, declare_topic("a")), memory)
     target = ClusterSettings("dev", ClientProperties())
     none_kept = Safeguards(audit=False)

@@ -57,7 +57,7 @@ def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, **options: An
     return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, **options))
 
 
-def test_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
+def test_intent_is_recorded_before_first_request(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan)
     seen: list[object] = []
@@ -71,7 +71,7 @@ def test_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}
 
 
-def test_what_is_not_about_to_be_done_is_not_on_record(memory: MemoryCluster) -> None:
+def test_changes_not_carried_out_are_not_recorded(memory: MemoryCluster) -> None:
     """Held back, refused, done already, or no change at all."""
     for name in ("cut", "fewer", "same"):
         create_topic(memory, name, retention_ms=WEEK)
@@ -82,7 +82,7 @@ def test_what_is_not_about_to_be_done_is_not_on_record(memory: MemoryCluster) ->
     assert (entries_of(memory, run), memory.read_audit()) == ({}, ())
 
 
-def test_each_end_is_on_record(memory: MemoryCluster) -> None:
+def test_applied_and_failed_results_are_recorded(memory: MemoryCluster) -> None:
     for name in ("fails", "works"):
         create_topic(memory, name)
     plan = plan_for(memory, declare_topic("fails", 6, retention_ms=WEEK), declare_topic("works", 6))
@@ -95,7 +95,7 @@ def test_each_end_is_on_record(memory: MemoryCluster) -> None:
     assert not entries["fails"].took_place
 
 
-def test_change_that_failed_half_way_names_which_half_was_done(memory: MemoryCluster) -> None:
+def test_partial_failure_records_completed_fields(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
     journal = journal_of(memory, plan)
@@ -108,14 +108,14 @@ def test_change_that_failed_half_way_names_which_half_was_done(memory: MemoryClu
     assert entry.took_place
 
 
-def test_apply_that_is_stopped_reports_what_was_not_tried(memory: MemoryCluster) -> None:
+def test_stopped_apply_records_not_tried(memory: MemoryCluster) -> None:
     plan, stop = plan_for(memory, declare_topic("a")), Event()
     journal = journal_of(memory, plan)
     journal.conclude(carry_out(plan, memory, journal, observer=act_on("started", stop.set), stop=stop))
     assert ends(entries_of(memory, journal.run)) == {"a": "not_tried"}
 
 
-def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
+def test_journal_without_sinks_writes_nothing(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan, AuditSettings(topic=False))
     journal.conclude(carry_out(plan, memory, journal))
@@ -123,7 +123,7 @@ def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
     assert topic(AUDIT_TOPIC.name) not in memory.observe([], kinds=["Topic"]).inventory
 
 
-def test_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_audit_file_equals_topic_and_is_private(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory, both)
     recorded_apply(plan_for(memory, declare_topic("a", 6)), memory, both)
@@ -135,7 +135,7 @@ def test_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path:
     assert read_record_file(both.file) == read_record(memory, AuditSettings(topic=False, file=both.file))
 
 
-def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
+def test_audit_reads_and_writes_are_logged(
     tmp_path: Path, memory: MemoryCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.audit")
@@ -150,7 +150,7 @@ def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
     assert lines == [*wrote, *wrote, *read]
 
 
-def test_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
+def test_existing_audit_file_keeps_mode_and_content(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     file.write_text("before\n")
     file.chmod(0o640)
@@ -159,7 +159,7 @@ def test_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: MemoryCluster) -> None:
+def test_unterminated_audit_line_does_not_damage_next(tmp_path: Path, memory: MemoryCluster) -> None:
     """As a crash in the midst of writing leaves it."""
     file = tmp_path / "audit.jsonl"
     file.write_text('{"format_version":1,"rec')
@@ -171,7 +171,7 @@ def test_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: M
     assert problem.startswith(f"{file}: skipped record 1: ")
 
 
-def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory: MemoryCluster) -> None:
+def test_unwritable_intent_prevents_apply(tmp_path: Path, memory: MemoryCluster) -> None:
     nowhere = AuditSettings(topic=False, file=tmp_path / "missing" / "audit.jsonl")
     plan = plan_for(memory, declare_topic("a"))
     with pytest.raises(AuditError, match=r"audit\.jsonl cannot be written: .*; nothing was applied"):
@@ -179,7 +179,7 @@ def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory:
     assert memory.executed == []
 
 
-def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: MemoryCluster) -> None:
+def test_intent_written_to_one_sink_is_closed(tmp_path: Path, memory: MemoryCluster) -> None:
     """Its readers would take the apply for killed."""
     half = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     plan = plan_for(memory, declare_topic("a"), declare_topic("b"))
@@ -193,9 +193,7 @@ def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: Memory
     assert not journal.written
 
 
-def test_end_that_cannot_be_written_is_reported_and_hides_nothing(
-    tmp_path: Path, memory: MemoryCluster
-) -> None:
+def test_unwritable_result_is_reported(tmp_path: Path, memory: MemoryCluster) -> None:
     file = tmp_path / "here" / "audit.jsonl"
     file.parent.mkdir()
     plan = plan_for(memory, declare_topic("a"))
@@ -209,14 +207,14 @@ def test_end_that_cannot_be_written_is_reported_and_hides_nothing(
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
 
 
-def test_cluster_that_does_not_answer_is_no_record(memory: MemoryCluster) -> None:
+def test_unreachable_cluster_is_audit_error(memory: MemoryCluster) -> None:
     deaf = override(memory, append_audit=fail(Unreachable("no broker answered", hint="check the address")))
     with pytest.raises(AuditError, match="no broker answered") as raised:
         TopicSink(deaf).append(["x"])
     assert raised.value.hint == "check the address"
 
 
-def test_many_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_many_changes_are_written_in_one_append(memory: MemoryCluster, tmp_path: Path) -> None:
     plan = plan_for(memory, *(declare_topic(f"t{n:03}", 1) for n in range(200)))
     journal = journal_of(memory, plan)
     sink = FileSink(tmp_path / "audit.jsonl")

@@ -77,7 +77,7 @@ def status_of(plan: Plan) -> Status | None:
     return next((change.status for change in plan.changes if change.ref == group_ref()), None)
 
 
-def test_first_time_is_safe(memory: MemoryCluster) -> None:
+def test_first_commit_is_safe(memory: MemoryCluster) -> None:
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
     assert memory.read_audit() == ()
 
@@ -90,9 +90,7 @@ def test_first_time_is_safe(memory: MemoryCluster) -> None:
         ("2026-01-01T00:00:00Z", "records are read again, or skipped"),
     ],
 )
-def test_group_that_expired_needs_consent_to_begin_anew(
-    memory: MemoryCluster, start: str, effect: str
-) -> None:
+def test_expired_group_needs_consent_to_start_again(memory: MemoryCluster, start: str, effect: str) -> None:
     commit_first(memory, group("orders"))
     assert plan_for(memory, group("orders")).changes == ()
     expire(memory)
@@ -103,7 +101,7 @@ def test_group_that_expired_needs_consent_to_begin_anew(
     assert assessment.remedy is not None
 
 
-def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: MemoryCluster) -> None:
+def test_recommit_consent_is_read_from_manifest_and_option(memory: MemoryCluster) -> None:
     commit_first(memory, group("orders"))
     expire(memory)
     by_flag = plan_for(memory, group("orders"), allow=f"ConsumerGroup/g:{HAZARD}")
@@ -112,7 +110,7 @@ def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: Me
     assert plan_for(memory, group("orders")).changes == ()
 
 
-def test_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluster) -> None:
+def test_group_with_expired_topic_needs_consent_for_topic(memory: MemoryCluster) -> None:
     create_topic(memory, "prices", 1)
     commit_first(memory, group("orders", "prices"))
     record = memory._contents.groups["g"]
@@ -134,13 +132,13 @@ def test_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
 GONE = Desired(group_ref(), None, Intent(allow={"delete": "TICKET-1"}))
 
 
-def test_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> None:
+def test_group_deleted_by_apply_may_start_again(memory: MemoryCluster) -> None:
     commit_first(memory, group("orders"))
     commit_first(memory, GONE)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
-def test_topic_that_an_apply_recreated_has_nothing_to_skip(memory: MemoryCluster) -> None:
+def test_topic_recreated_by_apply_needs_no_recommit_consent(memory: MemoryCluster) -> None:
     commit_first(memory, group("orders"))
     recorded_apply(plan_for(memory, absent("orders"), allow="Topic/orders:delete"), memory)
     together = plan_for(memory, declare_topic("orders", 2), group("orders"))
@@ -149,13 +147,13 @@ def test_topic_that_an_apply_recreated_has_nothing_to_skip(memory: MemoryCluster
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
 
 
-def test_commit_that_failed_was_none(memory: MemoryCluster) -> None:
+def test_failed_commit_needs_no_consent(memory: MemoryCluster) -> None:
     memory.fail_next(RequestRejected("no (NOT_COORDINATOR)", code="NOT_COORDINATOR"))
     recorded_apply(plan_for(memory, group("orders")), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
-def test_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> None:
+def test_commit_without_result_needs_consent_after_offset_retention(memory: MemoryCluster) -> None:
     """Within the time for which brokers keep offsets, offsets that are missing show that it was none."""
     intend(memory, plan_for(memory, group("orders")))
     memory.execute([AlterConfigs(group_ref(), {"consumer.session.timeout.ms": "50000"}, ())])
@@ -177,7 +175,7 @@ def test_commit_without_a_result_of_a_group_that_is_there_may_have_been_one(memo
     assert status_of(plan_for(memory, group("orders", "prices"))) is Status.NEEDS_CONSENT
 
 
-def test_commit_without_an_answer_may_have_been_one(memory: MemoryCluster) -> None:
+def test_commit_without_response_needs_consent(memory: MemoryCluster) -> None:
     """Reading back has not shown it: the brokers took too long."""
     readings = 1_000
     memory.lag(readings)
@@ -202,7 +200,7 @@ def test_commit_without_an_answer_was_none_if_its_offsets_cannot_have_expired(me
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
-def test_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
+def test_partly_refused_commit_needs_consent(memory: MemoryCluster) -> None:
     refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
     refused.is_partial = True
     memory.fail_next(refused)
@@ -212,7 +210,7 @@ def test_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCl
     assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
 
 
-def test_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:
+def test_possible_deletion_does_not_clear_recommit_hazard(memory: MemoryCluster) -> None:
     commit_first(memory, group("orders"))
     plan = plan_for(memory, GONE, absent("orders"))
     assert len(plan.changes) == 2
@@ -222,15 +220,13 @@ def test_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory
 
 
 @pytest.mark.parametrize("target", [None, replace(TARGET, audit=AuditSettings(topic=False))])
-def test_where_no_record_is_kept_nothing_is_known(
-    memory: MemoryCluster, target: ClusterSettings | None
-) -> None:
+def test_group_without_record_needs_no_consent(memory: MemoryCluster, target: ClusterSettings | None) -> None:
     commit_first(memory, group("orders"))
     expire(memory)
     assert status_of(plan_for(memory, group("orders"), target=target)) is Status.PLANNED
 
 
-def test_record_is_read_for_nothing_else(memory: MemoryCluster) -> None:
+def test_record_is_read_for_new_groups_only(memory: MemoryCluster) -> None:
     read_audit = Mock(side_effect=memory.read_audit)
     cluster = override(memory, read_audit=read_audit)
     plan_for(cluster, declare_topic("orders", 4), declare_topic("new"))
@@ -239,7 +235,7 @@ def test_record_is_read_for_nothing_else(memory: MemoryCluster) -> None:
     assert read_audit.call_count == 1
 
 
-def test_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryCluster) -> None:
+def test_unreadable_record_is_noted(memory: MemoryCluster) -> None:
     memory.hide(AUDIT_TOPIC)
     plan = plan_for(memory, group("orders"))
     assert status_of(plan) is Status.PLANNED

@@ -78,7 +78,7 @@ def read(*lines: str) -> AuditRecord:
     return parse_record(lines, "here")
 
 
-def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
+def test_intent_has_documented_fields() -> None:
     (line,) = intent(UPDATE, Consent(str(REF), "retention-cut", "legal hold ended"))
     assert json.loads(line) == {
         "format_version": 1,
@@ -108,7 +108,7 @@ def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
     assert make_record_key(line) == "Topic/orders"
 
 
-def test_result_names_which_fields_were_carried_out() -> None:
+def test_result_lists_carried_out_fields() -> None:
     half = AlterConfigs(REF, {"retention.ms": "86400000"}, ("segment.ms",))
     (line,) = result(UPDATE, half, result=Result.FAILED, message="no room")
     assert json.loads(line) == {
@@ -130,7 +130,7 @@ def test_result_names_which_fields_were_carried_out() -> None:
     assert read_done(made, CreateTopic(REF, 3, 1, {})) == ["partitions", "config.retention.ms"]
 
 
-def test_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
+def test_field_of_two_operations_is_done_after_last() -> None:
     partitions, factor = FieldChange("partitions", 1, 2), FieldChange("replicationFactor", 1, 2)
     fields = (partitions, factor, FieldChange("placement", "1", "1:2,2:1"))
     planned = PlannedChange(Update(REF, "id-1", fields), Status.PLANNED)
@@ -143,7 +143,7 @@ def test_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
     assert read_done(PlannedChange(grown, Status.PLANNED), extra) == ["partitions", "placement"]
 
 
-def test_result_reports_of_which_fields_no_answer_came() -> None:
+def test_result_lists_fields_in_doubt() -> None:
     ended = result(UPDATE, CONFIGS, result=Result.FAILED, not_done=(EXTRA,), in_doubt=(EXTRA,))
     assert json.loads(ended[-1])["done"] == ["config.retention.ms"]
     assert json.loads(ended[-1])["in_doubt"] == ["partitions"]
@@ -153,7 +153,7 @@ def test_result_reports_of_which_fields_no_answer_came() -> None:
     assert "in_doubt" not in json.loads(result(UPDATE)[0])
 
 
-def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> None:
+def test_fields_in_doubt_are_settled_by_later_result() -> None:
     unsure: Any = {"result": Result.FAILED, "message": "no answer", "in_doubt": (EXTRA,)}
     lines = [*intent(UPDATE), *result(UPDATE, not_done=(CONFIGS, EXTRA), **unsure)]
     (entry,) = read(*lines).entries
@@ -170,7 +170,7 @@ def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> N
     assert entry.outcome.result == "applied"
 
 
-def test_long_result_that_is_unsure_is_written_in_parts() -> None:
+def test_long_result_in_doubt_is_split() -> None:
     offsets = {("a" * 200, number): number for number in range(9_000)}
     planned, in_doubt = PlannedChange(Create(GROUP, {}), Status.PLANNED), (ResetOffsets(GROUP, offsets),)
     done = CommitInitialOffsets(GROUP, {"orders": "earliest"})
@@ -184,11 +184,11 @@ def test_long_result_that_is_unsure_is_written_in_parts() -> None:
 
 
 @pytest.mark.parametrize("word", ["applied", "already", "failed", "moved", "not_tried"])
-def test_every_end_has_its_word(word: str) -> None:
+def test_every_result_has_recorded_name(word: str) -> None:
     assert json.loads(result(UPDATE, result=Result[word.upper()])[0])["result"] == word
 
 
-def test_ids_of_applies_sort_by_time_and_times_are_utc() -> None:
+def test_run_ids_sort_by_time_and_timestamps_are_utc() -> None:
     start = datetime(2026, 11, 3, tzinfo=UTC)
     runs = [create_run_id(start + timedelta(seconds=n * 3_000_017)) for n in range(100)]
     assert runs == sorted(runs)
@@ -219,13 +219,11 @@ JENKINS = {"JENKINS_URL": "https://x.example", "BUILD_USER_ID": "eve", "BUILD_UR
         (JENKINS, Author("eve", "", "jenkins", "https://x.example/1")),
     ],
 )
-def test_whoever_set_a_job_off_counts_and_not_the_robot_that_runs_it(
-    environ: dict[str, str], author: Author
-) -> None:
+def test_author_in_ci_is_person_who_triggered_job(environ: dict[str, str], author: Author) -> None:
     assert replace(detect_author(environ), host=author.host) == author
 
 
-def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_author_outside_ci_is_local_user_or_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "carol")
     assert detect_author({"GITHUB_ACTOR": "not me"}).who == "carol"
 
@@ -236,7 +234,7 @@ def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytes
     assert detect_author({}).who == "unknown"
 
 
-def test_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
+def test_long_change_is_split_and_read_as_single_entry() -> None:
     offsets = {(LONG, n): n for n in range(9_000)}
     paths = {partition_path(partition): offset for partition, offset in offsets.items()}
     planned = PlannedChange(Delete(GROUP, None, paths, SAFE), Status.PLANNED)
@@ -254,7 +252,7 @@ def test_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() 
     assert partial.problems == ("here: a part of run.1 is missing",)
 
 
-def test_long_values_are_cut_and_marked_in_a_record() -> None:
+def test_long_values_are_truncated_and_marked() -> None:
     long, short = "é" * 400_000, "x" * 50_000
     fields = tuple(FieldChange(f"config.c{n}", short, long) for n in range(9))
     lines = intent(PlannedChange(Update(REF, None, fields), Status.PLANNED))
@@ -268,7 +266,7 @@ def test_long_values_are_cut_and_marked_in_a_record() -> None:
 NOWHERE: Any = {"commit": None, "plan": "p", "tool": "1", "cluster": "c", "environment": None}
 
 
-def test_foreign_words_are_bounded_in_a_record() -> None:
+def test_foreign_text_in_record_is_bounded() -> None:
     common = describe_apply(Author("a" * 10**6, "h" * 10**6, "github", "u" * 10**6), **NOWHERE)
     consent = Consent(str(REF), "retention-cut", "r" * 10**6)
     (line,) = render_intent("run.1", AT, common, UPDATE, [consent], {})
@@ -281,7 +279,7 @@ CONSENTS = st.lists(builds(Consent, hostile_text(), hostile_text(), hostile_text
 
 
 @given(planned_changes(), CONSENTS)
-def test_what_is_written_is_read_back(planned: PlannedChange, consents: list[Consent]) -> None:
+def test_written_record_is_read_back(planned: PlannedChange, consents: list[Consent]) -> None:
     due = [item for item in fields_of(planned.change) if item.deferred is None]
     ended = ResourceResult(planned, Result.FAILED, "why \x1b[2J")
     lines = [*intent(planned, *consents), *render_result("run.1", AT, ended)]
@@ -328,13 +326,13 @@ DAMAGED_RECORD = "here: skipped {}: damaged, or not a record of kafkaform"
 
 
 @pytest.mark.parametrize("line", DAMAGED)
-def test_damaged_line_costs_no_other(line: str) -> None:
+def test_damaged_line_does_not_hide_other_entries(line: str) -> None:
     log = read(line, INTENT, RESULT)
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
 
 
-def test_damage_in_any_place_leaves_the_line_out() -> None:
+def test_damaged_record_line_is_skipped_and_reported() -> None:
     whole = json.dumps(json.loads(intent(UPDATE, Consent(str(REF), "retention-cut", "it is over"))[0]))
     damages = damage_json(whole)
     for kind in damages.keys() - {"not UTF-8", "no format"}:
@@ -344,13 +342,13 @@ def test_damage_in_any_place_leaves_the_line_out() -> None:
             assert log.problems, content
 
 
-def test_text_that_is_not_utf_8_costs_no_line() -> None:
+def test_surrogate_characters_are_replaced_in_record() -> None:
     common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
     (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
     assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
-def test_later_formats_and_damaged_lines_are_reported_once_and_left_out() -> None:
+def test_newer_formats_and_damaged_lines_are_reported() -> None:
     log = read(INTENT.replace('"kind":"Topic"', '"kind":"Later"'))
     assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())
     assert read(INTENT, "x", "y", "z").problems == (DAMAGED_RECORD.format("record 2 and 2 more"),)
@@ -362,7 +360,7 @@ def test_later_formats_and_damaged_lines_are_reported_once_and_left_out() -> Non
     assert (len(log.entries), log.problems) == (1, ())
 
 
-def test_first_word_on_a_change_counts() -> None:
+def test_first_record_of_change_is_used() -> None:
     """Nobody rewrites history by writing it again."""
     forged = json.dumps({**json.loads(INTENT), "who": "mallory"})
     again = json.dumps({**json.loads(RESULT), "result": "failed"})
@@ -371,13 +369,13 @@ def test_first_word_on_a_change_counts() -> None:
     assert (entry.who, entry.outcome.result) == ("alice", "applied")
 
 
-def test_without_a_result_or_an_intent_nothing_is_known() -> None:
+def test_intent_and_result_without_counterpart_leave_outcome_unknown() -> None:
     assert read(RESULT).problems == ("here: 1 result without an intent",)
     (entry,) = read(INTENT).entries
     assert (entry.outcome, entry.took_place, entry.carried_out) == (None, False, ())
 
 
-def test_two_copies_are_one_record_in_the_order_of_time() -> None:
+def test_merged_records_are_deduplicated_and_sorted() -> None:
     def stamp_line(number: int) -> str:
         (line,) = intent(UPDATE, change_id=f"run{number}.1")
         return line.replace(AT, f"2026-11-03T12:00:0{number}.000Z")
@@ -387,5 +385,5 @@ def test_two_copies_are_one_record_in_the_order_of_time() -> None:
 
 
 @given(st.lists(hostile_text(max_size=20), max_size=5))
-def test_no_text_at_all_breaks_the_reading(lines: list[str]) -> None:
+def test_arbitrary_lines_yield_no_entries(lines: list[str]) -> None:
     assert read(*lines).entries == ()

@@ -40,7 +40,7 @@ CUT = (declare_topic("orders", retention_ms=DAY),)
 RESTORED = Edit(ORDERS, RETENTION, WEEK)
 
 
-def test_earlier_values_come_back(story: Story) -> None:
+def test_earlier_values_are_restored(story: Story) -> None:
     fields: Any = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)}
     change = story.add("update", "orders", fields)
     now = declare_topic("orders", replicas=3, retention_ms=DAY, segment_ms="1000")
@@ -49,7 +49,7 @@ def test_earlier_values_come_back(story: Story) -> None:
     assert (found.refused, found.notes) == ([], [])
 
 
-def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(story: Story) -> None:
+def test_placement_follows_restored_replication_factor(story: Story) -> None:
     fields = {"replicationFactor": (1, 2), "placement": ("1,2,3", "1:2,2:3,3:1")}
     change = story.add("update", "orders", fields)
     now = declare_topic("orders", replicas=2)
@@ -63,7 +63,7 @@ def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(sto
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_partitions_do_not_come_back_but_other_fields(story: Story, force: bool) -> None:
+def test_partition_increase_is_not_undone(story: Story, force: bool) -> None:
     change = story.add("update", "orders", {"partitions": (3, 6), RETENTION: (WEEK, DAY)})
     now = (declare_topic("orders", 6, retention_ms=DAY),)
     found = plan_undo(story, change, desired=now, force=force)
@@ -76,7 +76,7 @@ def reset(story: Story, fields: Any) -> AuditEntry:
     return story.add("update", "g", fields, kind="ConsumerGroup")
 
 
-def test_offsets_are_left_to_a_reset(story: Story) -> None:
+def test_single_offset_is_restored_by_reset_command(story: Story) -> None:
     fields = {"offsets.orders:2": (41, 7), "offsets.prices": (None, "earliest")}
     found = plan_undo(story, reset(story, fields), desired=(Desired(GROUP, {}),))
     assert found.edits == []
@@ -85,14 +85,14 @@ def test_offsets_are_left_to_a_reset(story: Story) -> None:
     assert "`kafkaform reset g --topic orders:2 --to 41`" in orders
 
 
-def test_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
+def test_equal_offsets_are_restored_by_single_reset_command(story: Story) -> None:
     same = reset(story, {**{f"offsets.orders:{n}": (0, 7) for n in range(12)}, "offsets.prices:3": (0, 7)})
     (refused,) = plan_undo(story, same, desired=(Desired(GROUP, {}),)).refused
     assert "`kafkaform reset g --topic orders:0-11 --topic prices:3 --to 0`" in refused
     assert "(13 partitions)" in refused
 
 
-def test_offsets_that_differ_are_left_to_a_file(story: Story) -> None:
+def test_differing_offsets_are_restored_from_file(story: Story) -> None:
     different = reset(story, {f"offsets.orders:{n}": (n, 70) for n in range(12)})
     found = plan_undo(story, different, desired=(Desired(GROUP, {}),))
     assert found.refused == []
@@ -167,7 +167,7 @@ def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
     assert f"({result})" in found.notes[0]
 
 
-def test_only_applied_fields_come_back(story: Story) -> None:
+def test_only_applied_fields_are_restored(story: Story) -> None:
     both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
     change = story.add("update", "orders", both, result="failed", done=[RETENTION])
     now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
@@ -214,7 +214,7 @@ def test_incomplete_record_is_refused(story: Story) -> None:
         assert "incomplete" in get_refusal(plan_undo(story, damaged, desired=CUT, force=True))
 
 
-def test_creation_becomes_a_tombstone(story: Story) -> None:
+def test_creation_is_undone_by_tombstone(story: Story) -> None:
     change = story.add("create", "orders", {"partitions": (None, 3)})
     found = plan_undo(story, change, desired=(declare_topic("orders", protected=True),))
     assert found.edits == [Edit(ORDERS, "state", "absent")]
@@ -224,7 +224,7 @@ def test_creation_becomes_a_tombstone(story: Story) -> None:
     assert "already has `state: absent`" in plan_undo(story, change, desired=(absent("orders"),)).notes[0]
 
 
-def test_creation_that_was_undone_already(story: Story) -> None:
+def test_creation_followed_by_deletion_is_refused(story: Story) -> None:
     change, now = story.add("create", "orders", {"partitions": (None, 3)}), (declare_topic("orders"),)
     story.add("update", "orders", {"partitions": (3, 6)})
     assert plan_undo(story, change, desired=now).refused == []
@@ -235,7 +235,7 @@ def test_creation_that_was_undone_already(story: Story) -> None:
 DELETED: Any = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
 
 
-def test_deletion_removes_its_tombstone(story: Story) -> None:
+def test_deletion_is_undone_by_removing_tombstone(story: Story) -> None:
     change = story.add("delete", "orders", DELETED)
     found = plan_undo(story, change, desired=(absent("orders"),))
     edits = [Edit(ORDERS, path, before) for path, (before, _) in DELETED.items()]
@@ -245,13 +245,13 @@ def test_deletion_removes_its_tombstone(story: Story) -> None:
     assert "a manifest declares it again" in again.notes[0]
 
 
-def test_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
+def test_deletion_without_manifest_restores_manifest(story: Story) -> None:
     (restored,) = plan_undo(story, story.add("delete", "orders", DELETED)).restored
     spec = {"partitions": 6, "replicationFactor": 1, "retention": "1d"}
     assert build_live_manifest(restored).data["spec"] == spec
 
 
-def test_group_comes_back_without_its_offsets(story: Story) -> None:
+def test_deleted_group_is_restored_without_offsets(story: Story) -> None:
     session = "config.consumer.session.timeout.ms"
     recorded: Any = {session: ("50000", None), "offsets.orders": ("committed", None)}
     recorded |= {"offsets.orders:0": (7, None), "offsets.orders:1": (8, None)}
@@ -266,7 +266,7 @@ def test_group_comes_back_without_its_offsets(story: Story) -> None:
     assert edits == [Edit(GROUP, session, "50000"), Edit(GROUP, "state", None)]
 
 
-def test_deletion_that_was_undone_already(story: Story) -> None:
+def test_deletion_followed_by_creation_is_refused(story: Story) -> None:
     change = story.add("delete", "orders", {"partitions": (6, None)})
     story.add("create", "orders", {"partitions": (None, 6)})
     assert "apply run1 created it since" in get_refusal(plan_undo(story, change))

@@ -35,7 +35,7 @@ def throttle_journal(cluster: MemoryCluster, run: str, audit: AuditSettings = KE
     return open_throttle_journal(cluster, audit, run, cluster.facts().cluster_id)
 
 
-def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: MemoryCluster) -> None:
+def test_announced_throttles_are_left_for_next_apply(memory: MemoryCluster) -> None:
     first = throttle_journal(memory, "aaa")
     assert first.kept
     announced = first.announce(SOME)
@@ -47,7 +47,7 @@ def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: M
     assert throttle_journal(memory, "ccc").read_leftovers() == []
 
 
-def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
+def test_announcements_are_removed_individually(memory: MemoryCluster) -> None:
     first, second = throttle_journal(memory, "aaa"), Throttles({3: Rates(5, 5)})
     item = first.announce(SOME)
     first.announce(second)
@@ -55,7 +55,7 @@ def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
     assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [second]
 
 
-def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_removal_recorded_in_one_sink_counts_for_both(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     announced = throttle_journal(memory, "aaa", both).announce(SOME)
     later = throttle_journal(memory, "bbb", both)
@@ -64,21 +64,21 @@ def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, 
     assert later.read_leftovers() == []
 
 
-def test_throttles_of_another_cluster_are_not_of_this_one(tmp_path: Path) -> None:
+def test_throttles_of_other_cluster_are_ignored(tmp_path: Path) -> None:
     file = AuditSettings(topic=False, file=tmp_path / "audit.jsonl")
     throttle_journal(MemoryCluster("one"), "aaa", file).announce(SOME)
     assert throttle_journal(MemoryCluster("two"), "bbb", file).read_leftovers() == []
     assert len(throttle_journal(MemoryCluster("one"), "bbb", file).read_leftovers()) == 1
 
 
-def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
+def test_journal_without_record_has_no_leftovers(memory: MemoryCluster) -> None:
     none = throttle_journal(memory, "aaa", AuditSettings(topic=False))
     assert not none.kept
     assert [item.throttles for item in none.announce(SOME)] == [SOME]
     assert (none.read_leftovers(), memory.read_audit()) == ([], ())
 
 
-def test_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
+def test_unwritable_or_unreadable_throttle_record_is_error(memory: MemoryCluster) -> None:
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):
         throttle_journal(memory, "aaa").announce(SOME)
@@ -87,7 +87,7 @@ def test_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster
         throttle_journal(memory, "aaa").read_leftovers()
 
 
-def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
+def test_throttles_are_not_history_entries(memory: MemoryCluster) -> None:
     run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory)
     before = read_record(memory, KEPT)
     throttle_journal(memory, run).announce(SOME)
@@ -96,7 +96,7 @@ def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
     assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
 
 
-def test_lines_that_are_damaged_are_reported_and_left_out(memory: MemoryCluster) -> None:
+def test_damaged_throttle_lines_are_reported(memory: MemoryCluster) -> None:
     throttle_journal(memory, "aaa").announce(SOME)
     (line,) = memory.read_audit()
     document = json.loads(line)
@@ -114,7 +114,7 @@ def test_lines_that_are_damaged_are_reported_and_left_out(memory: MemoryCluster)
 
 @examples(0.4)
 @given(st.integers(1, 3), st.integers(0, 30_000))
-def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partitions: int) -> None:
+def test_long_throttle_announcement_is_split(topics: int, partitions: int) -> None:
     lines: list[str] = []
     leader, follower = (frozenset(f"{n}:{id_}" for n in range(partitions)) for id_ in (1, 123456))
     listed = {f"t{n}": ThrottledReplicas(leader, follower) for n in range(topics if partitions else 0)}
@@ -128,7 +128,7 @@ def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partit
     assert union(entry.throttles for entry in log.throttles) == throttles
 
 
-def test_sinks_are_those_of_the_journal(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_throttle_journal_has_topic_and_file_sink(memory: MemoryCluster, tmp_path: Path) -> None:
     both = throttle_journal(memory, "aaa", AuditSettings(file=tmp_path / "audit.jsonl"))
     topic, file = both.sinks
     assert isinstance(topic, TopicSink)

@@ -24,7 +24,7 @@ def values(story: Story, path: str = RETENTION, ref: ResourceRef = ORDERS) -> li
     return [setting.value for setting in Trail(story.entries).settings(ref, path)]
 
 
-def test_newest_comes_first_with_who_and_when(story: Story) -> None:
+def test_settings_are_listed_newest_first_with_author(story: Story) -> None:
     story.add("create", "orders", {"partitions": (None, 3), RETENTION: (None, WEEK)})
     story.add("update", "orders", {RETENTION: (WEEK, DAY)}, who="bob", commit=None)
     latest, first = Trail(story.entries).settings(ORDERS, RETENTION)
@@ -34,13 +34,13 @@ def test_newest_comes_first_with_who_and_when(story: Story) -> None:
     assert values(story, "partitions") == [3]
 
 
-def test_what_was_not_carried_out_set_nothing(story: Story) -> None:
+def test_change_without_effect_sets_no_value(story: Story) -> None:
     for result in ("failed", "moved", "not_tried", "already"):
         story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
     assert values(story) == []
 
 
-def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
+def test_change_without_result_is_uncertain(story: Story) -> None:
     """A deletion or a creation that may not have been ends nothing: what was set before may still be so."""
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)}, result=None)
@@ -59,12 +59,12 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
 HALF = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
 
 
-def test_half_that_was_carried_out_counts(story: Story) -> None:
+def test_completed_part_of_failed_change_counts(story: Story) -> None:
     story.add("update", "orders", HALF, result="failed", done=[RETENTION])
     assert (values(story), values(story, "partitions")) == ([DAY], [])
 
 
-def test_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) -> None:
+def test_field_in_doubt_is_uncertain(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
     story.add("update", "orders", HALF, result="failed", done=["partitions"], in_doubt=[RETENTION])
     story.add("update", "orders", HALF, result="failed", in_doubt=[RETENTION])
@@ -75,7 +75,7 @@ def test_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) ->
     assert [(setting.value, setting.certain) for setting in settings] == [(6, True), (3, True)]
 
 
-def test_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
+def test_deletion_in_doubt_keeps_earlier_settings(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", in_doubt=[RETENTION])
     assert values(story) == [WEEK]
@@ -84,7 +84,7 @@ def test_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, False)
 
 
-def test_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
+def test_deletion_ends_earlier_settings(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})
     assert values(story) == []
@@ -97,7 +97,7 @@ def test_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
     assert values(story) == [DAY, None]
 
 
-def test_what_was_recreated_has_no_older_past(story: Story) -> None:
+def test_recreation_ends_earlier_settings(story: Story) -> None:
     """Somebody else deleted it in between."""
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("create", "orders", {RETENTION: (None, DAY)})
@@ -111,7 +111,7 @@ def test_other_resources_kinds_and_fields_do_not_count(story: Story) -> None:
     assert values(story) == []
 
 
-def test_making_and_deleting_is_known_by_time(story: Story) -> None:
+def test_replaced_since_compares_times(story: Story) -> None:
     first = story.add("create", "orders", {"partitions": (None, 1)})
     story.add("update", "orders", {"partitions": (1, 2)})
     trail = Trail(story.entries)
@@ -139,18 +139,20 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert not trail.was_recreated_by(ORDERS, "run1")
 
 
-def test_record_that_does_not_exist_is_an_empty_trail(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_missing_record_is_empty_trail(memory: MemoryCluster, tmp_path: Path) -> None:
     for audit in (AuditSettings(), AuditSettings(False), AuditSettings(file=tmp_path / "none.jsonl")):
         assert read_trail(memory, audit, "memory").settings(ORDERS, RETENTION) == ()
 
 
-def test_what_is_not_kept_is_not_read(memory: MemoryCluster) -> None:
+def test_disabled_audit_topic_is_not_read(memory: MemoryCluster) -> None:
     silent = override(memory, read_audit=fail(AssertionError("asked")))
     assert read_trail(silent, AuditSettings(topic=False), "any").settings(ORDERS, RETENTION) == ()
 
 
 @pytest.mark.parametrize("topic_too", [True, False])
-def test_apply_is_found_in_each_place(memory: MemoryCluster, tmp_path: Path, topic_too: bool) -> None:
+def test_recorded_apply_is_found_in_topic_and_file(
+    memory: MemoryCluster, tmp_path: Path, topic_too: bool
+) -> None:
     audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
     run, _ = recorded_apply(plan_for(memory, declare_topic("orders", retention_ms=WEEK)), memory, audit)
     for where in (audit, AuditSettings(False, audit.file)):
@@ -158,7 +160,7 @@ def test_apply_is_found_in_each_place(memory: MemoryCluster, tmp_path: Path, top
         assert (setting.value, setting.run, setting.who) == (WEEK, run, "alice")
 
 
-def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None:
+def test_changes_on_other_cluster_are_ignored(tmp_path: Path) -> None:
     """One file may be kept for several, and a topic may be mirrored."""
     audit = AuditSettings(False, tmp_path / "audit.jsonl")
     staging, prod = MemoryCluster("staging"), MemoryCluster("prod")
@@ -175,13 +177,13 @@ def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None
         (Unreachable("nobody there", hint="is it up?"), "is it up?"),
     ],
 )
-def test_topic_that_cannot_be_read_is_reported(memory: MemoryCluster, error: ClusterError, hint: str) -> None:
+def test_unreadable_audit_topic_is_reported(memory: MemoryCluster, error: ClusterError, hint: str) -> None:
     with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as caught:
         read_trail(override(memory, read_audit=fail(error)), AuditSettings(), "any")
     assert (caught.value.hint or "").startswith(hint)
 
 
-def test_file_that_cannot_be_read_is_reported(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_unreadable_audit_file_is_reported(memory: MemoryCluster, tmp_path: Path) -> None:
     with pytest.raises(AuditError, match=f"the record in {tmp_path} cannot be read: "):
         read_trail(memory, AuditSettings(False, tmp_path), "any")
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
@@ -189,7 +191,7 @@ def test_file_that_cannot_be_read_is_reported(memory: MemoryCluster, tmp_path: P
     assert read_trail(memory, odd, "any").settings(ORDERS, "x") == ()
 
 
-def test_record_of_which_a_part_is_missing_still_has_the_rest(story: Story) -> None:
+def test_incomplete_entry_keeps_known_values(story: Story) -> None:
     entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     story.entries[0] = replace(entry, complete=False)
     assert values(story) == [DAY]

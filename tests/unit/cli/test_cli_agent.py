@@ -33,9 +33,7 @@ HELD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", HELD)
-def test_what_is_held_back_stays_an_error_until_it_is_gone(
-    team: Team, connected: Connected, case: str
-) -> None:
+def test_held_back_change_fails_agent_until_resolved(team: Team, connected: Connected, case: str) -> None:
     team.work.topic("old", keyed=False, **HELD[case])
     team.release(new=1, code=1)
     assert "1 created" in team.run().needs(1).words
@@ -52,7 +50,7 @@ def test_what_is_held_back_stays_an_error_until_it_is_gone(
     assert "held back" not in team.run().needs(0).words
 
 
-def test_what_changed_by_hand_is_not_held_back(team: Team, connected: Connected) -> None:
+def test_change_outside_kafkaform_is_not_held_back(team: Team, connected: Connected) -> None:
     team.work.topic("old", partitions=3, keyed=False, retention="1h")
     team.release(new=1, code=1)
     team.run().needs(1)

@@ -89,7 +89,7 @@ def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.check_refusal("the plan is not the one that was reviewed")
 
 
-def test_plan_of_the_past_is_not_applied_again(team: Team, memory: Connected) -> None:
+def test_replayed_earlier_plan_is_not_applied(team: Team, memory: Connected) -> None:
     team.release(a=3)
     team.run().needs(0)
     memory.delete_topic(f"{team.work.prefix}a")
@@ -101,7 +101,7 @@ def test_plan_of_the_past_is_not_applied_again(team: Team, memory: Connected) ->
     team.check_refusal("and these changed since")
 
 
-def test_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
+def test_rewritten_branch_is_not_applied(team: Team) -> None:
     team.release(a=3)
     team.release(b=1)
     team.run().needs(0)
@@ -115,7 +115,7 @@ def test_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
     assert "c" in team.work.live()
 
 
-def test_agent_needs_a_key_and_a_repository_without_credentials(team: Team) -> None:
+def test_agent_needs_key_and_repository_without_credentials(team: Team) -> None:
     for repository, reason in (
         ("https://user:secret@git.example/x.git", "contains credentials"),
         ("https://token@git.example/x.git", "contains credentials"),

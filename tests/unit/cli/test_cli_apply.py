@@ -83,7 +83,7 @@ def test_plan_for_another_environment_is_refused(
 
 
 @pytest.mark.parametrize("reviewed", [False, True])
-def test_environment_of_a_cluster_may_have_changed(
+def test_changed_environment_of_cluster_refuses_plan(
     two: Project, connected: Connected, reviewed: bool
 ) -> None:
     file = ("--reviewed", "p.json") if reviewed else ("p.json",)
@@ -98,7 +98,7 @@ def test_environment_of_a_cluster_may_have_changed(
 
 
 @pytest.mark.parametrize("given", [(), BY_CLUSTER, ("-e", "dev"), BY_ADDRESS])
-def test_plan_for_the_environment_of_the_cluster_is_applied(
+def test_plan_for_environment_of_cluster_is_applied(
     two: Project, connected: Connected, given: tuple[str, ...]
 ) -> None:
     two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
@@ -117,7 +117,7 @@ def run_hint(project: Project, refused: Call, verb: str, *more: str) -> Call:
     return project.run(*words[1:], *more)
 
 
-def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, connected: Connected) -> None:
+def test_only_reviewed_changes_are_applied_after_another_merge(two: Project, connected: Connected) -> None:
     given = ("topics", "--cluster", "prod", "--allow", "destructive")
     two.run("plan", *given, "--out", "p.json").needs(0)
     two.topic("other")
@@ -135,7 +135,7 @@ def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, con
     assert ("As reviewed" in result.out, "As reviewed" in result.err) == (False, True)
 
 
-def test_after_a_change_the_command_makes_the_plan_to_review(two: Project, connected: Connected) -> None:
+def test_refused_apply_hints_at_command_that_plans_again(two: Project, connected: Connected) -> None:
     given = ("--cluster", "prod", "--target", "Topic/t")
     two.run("plan", *given, "--out", "p.json").needs(0)
     two.topic("t", retention="8d", overrides={"dev": {"retention": "1h"}})

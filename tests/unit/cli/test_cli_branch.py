@@ -50,7 +50,7 @@ def origins(call: Call, project: Project) -> dict[str, str]:
     }
 
 
-def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
+def test_branch_behind_main_does_not_revert_main(project: Project) -> None:
     run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
     commit(project, "on the branch")
@@ -75,7 +75,7 @@ def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
     assert (origins(targeted, project), notes(targeted, "KF450")) == ({"b": "branch"}, [])
 
 
-def test_broken_base_attributes_nothing(project: Project) -> None:
+def test_invalid_base_gives_no_origin(project: Project) -> None:
     (project.folder / "topics" / "a.yaml").write_text("kind: Topic\n")
     commit(project, "broken")
     run_git(project.folder, "switch", "-q", "-c", "work")
@@ -115,7 +115,7 @@ def test_manifests_of_another_folder_are_planned(branch: Project) -> None:
     assert notes(call, "KF425") == []
 
 
-def test_defaults_and_limits_of_the_branch_are_in_force(branch: Project) -> None:
+def test_branch_defaults_and_limits_apply(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(
         config.read_text()
@@ -164,7 +164,7 @@ def test_edited_configuration_is_found(branch: Project, edit: str) -> None:
     assert f"changes {section} in kafkaform.yaml" in note["message"]
 
 
-def test_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_path: Path) -> None:
+def test_symlinked_configuration_outside_branch_is_refused(branch: Project, tmp_path: Path) -> None:
     (tmp_path / "secret.yaml").write_text("password: hunter2\n")
     (branch.folder / "kafkaform.yaml").unlink()
     (branch.folder / "kafkaform.yaml").symlink_to(tmp_path / "secret.yaml")
@@ -174,7 +174,7 @@ def test_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_pa
 
 
 @pytest.mark.usefixtures("project")
-def test_problems_are_located_in_the_branch(tmp_path: Path) -> None:
+def test_branch_problems_are_located_relative_to_branch(tmp_path: Path) -> None:
     theirs = tmp_path / "pr" / "topics"
     theirs.mkdir(parents=True)
     (theirs / "bad.yaml").write_text("kind: Nonsense\n")

@@ -33,7 +33,7 @@ def config(project: Project, *arguments: object) -> Call:
     return project.run("client-config", *arguments)
 
 
-def test_properties_by_default(project: Project) -> None:
+def test_default_format_is_java_properties(project: Project) -> None:
     assert config(project, "checkout").needs(0).out == (
         "group.id=checkout\n"
         "group.protocol=classic\n"
@@ -43,7 +43,7 @@ def test_properties_by_default(project: Project) -> None:
     )
 
 
-def test_each_format_has_the_settings_as_its_reader_names_them(project: Project) -> None:
+def test_each_format_uses_reader_specific_settings(project: Project) -> None:
     call = config(project, "checkout", "--format", "json").needs(0)
     assert call.json["max.poll.interval.ms"] == "300000"
     assert "max.poll.interval.ms: '300000'\n" in config(project, "checkout", "--format", "yaml").needs(0).out
@@ -58,13 +58,13 @@ def test_each_format_has_the_settings_as_its_reader_names_them(project: Project)
     )
 
 
-def test_path_of_ones_own(project: Project) -> None:
+def test_path_argument_selects_manifests(project: Project) -> None:
     project.write("other/g.yaml", MANIFEST.replace("MORE", "").replace("checkout", "other"))
     assert config(project, "other", "other").needs(0).out.startswith("group.id=other\n")
     assert config(project, "checkout", "other").needs(64)
 
 
-def test_group_that_no_manifest_declares(project: Project) -> None:
+def test_undeclared_group_suggests_declared_groups(project: Project) -> None:
     call = config(project, "chekout").needs(64)
     assert "no manifest declares a group 'chekout'" in call.err
     assert "did you mean 'checkout'?" in call.err
@@ -73,13 +73,13 @@ def test_group_that_no_manifest_declares(project: Project) -> None:
     assert "no manifest declares a group" in config(project, "orders", "topics/orders.yaml").needs(64).err
 
 
-def test_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:
+def test_absent_group_is_refused(project: Project) -> None:
     text = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: gone}\nspec: {state: absent}\n"
     project.write("topics/gone.yaml", text)
     assert "declared to be absent" in config(project, "gone").needs(64).err
 
 
-def test_what_librdkafka_lacks_is_refused_at_its_place(project: Project) -> None:
+def test_setting_unknown_to_librdkafka_is_located(project: Project) -> None:
     project.write("topics/g.yaml", MANIFEST.replace("MORE", "max.poll.records: 200"))
     call = config(project, "checkout", "--format", "librdkafka").needs(1)
     assert call.out == ""
@@ -89,13 +89,13 @@ def test_what_librdkafka_lacks_is_refused_at_its_place(project: Project) -> None
     assert "max.poll.records" not in left.out
 
 
-def test_setting_to_leave_out_has_to_be_there(project: Project) -> None:
+def test_unknown_setting_in_without_suggests_setting(project: Project) -> None:
     call = config(project, "checkout", "--without", "fetch.max.wait").needs(64)
     assert "--without fetch.max.wait: " in call.err
     assert "did you mean 'fetch.max.wait.ms'?" in call.err
 
 
-def test_overrides_hold_for_the_chosen_environment_or_that_of_the_only_cluster(project: Project) -> None:
+def test_overrides_apply_to_selected_environment(project: Project) -> None:
     overrides = "overrides: {dev: {client: {fetch.max.wait.ms: 2s}}, prod: {client: {fetch.max.wait.ms: 3s}}}"
     project.write("topics/g.yaml", MANIFEST.replace("    MORE\n", f"  {overrides}\n"))
     clusters = {"dev": {"client": {"bootstrap.servers": "127.0.0.1:1"}, "environment": "dev"}}

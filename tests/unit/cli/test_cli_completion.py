@@ -99,7 +99,9 @@ OFFERED = [
 
 
 @pytest.mark.parametrize(("words", "offered"), OFFERED)
-def test_what_is_offered(repository: Path, completed: Completed, words: str, offered: list[str]) -> None:
+def test_completion_offers_expected_words(
+    repository: Path, completed: Completed, words: str, offered: list[str]
+) -> None:
     found = completed(repository, words)
     if words.endswith("--target "):
         found.remove("Topic/payments")
@@ -109,7 +111,7 @@ def test_what_is_offered(repository: Path, completed: Completed, words: str, off
 @pytest.mark.parametrize(
     "config", [None, "kind: [", "apiVersion: kafkaform/v1\nkind: Config\nclusters: {a: {}}\n"]
 )
-def test_nothing_is_offered_and_nothing_is_reported_of_what_is_wrong(
+def test_completion_is_silent_with_invalid_configuration(
     tmp_path: Path, completed: Completed, config: str | None
 ) -> None:
     if config is not None:
@@ -118,7 +120,7 @@ def test_nothing_is_offered_and_nothing_is_reported_of_what_is_wrong(
         assert completed(tmp_path, words) == []
 
 
-def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
+def test_completion_imports_no_client(repository: Path) -> None:
     """All of it in one process, which must not have imported any at its end."""
     code = (
         "import json, os, sys\n"
@@ -150,7 +152,7 @@ def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_script_of_a_shell(repository: Path, shell: str) -> None:
+def test_completion_script_is_printed_for_shell(repository: Path, shell: str) -> None:
     call = run_in_process("completion", shell, cwd=repository).needs(0)
     assert call.err == ""
     assert f"_KAFKAFORM_COMPLETE={shell}_complete" in call.out

@@ -66,7 +66,7 @@ def topics(project: Project, *arguments: object) -> Any:
 # --- what is told ----------------------------------------------------------------------------------
 
 
-def test_command_that_restores_does(drifted: Project) -> None:
+def test_restore_command_removes_drift(drifted: Project) -> None:
     command = topics(drifted)["resources"][0]["restore"]["command"]
     program, *words = command.split()
     assert program == "kafkaform"
@@ -86,7 +86,7 @@ def test_command_that_restores_does(drifted: Project) -> None:
 # --- what nobody declares --------------------------------------------------------------------------
 
 
-def test_unmanaged_topics_and_groups(project: Project, memory: Connected) -> None:
+def test_unmanaged_topics_and_groups_are_reported(project: Project, memory: Connected) -> None:
     mine = f"{project.prefix}mine"
     project.topic("mine")
     project.apply().needs(0)
@@ -113,7 +113,7 @@ def test_unmanaged_topics_and_groups(project: Project, memory: Connected) -> Non
 # --- adopting --------------------------------------------------------------------------------------
 
 
-def test_adoption_is_shown_before_it_is_written(drifted: Project) -> None:
+def test_adoption_dry_run_shows_diff_before_writing(drifted: Project) -> None:
     file = drifted.folder / "topics/orders.yaml"
     before = file.read_text("utf-8")
     shown = drifted.run("drift", "--adopt", "--dry-run", "--unmanaged", "ignore").needs(0)
@@ -129,7 +129,7 @@ def test_adoption_is_shown_before_it_is_written(drifted: Project) -> None:
     assert again.out == "Nothing to adopt.\n"
 
 
-def test_one_resource_of_a_file_is_adopted(drifted: Project) -> None:
+def test_single_resource_of_file_is_adopted(drifted: Project) -> None:
     """The others of the file stay as they are, and are known all the same."""
     drifted.topic("other", config={"retention.ms": "1d"})
     drifted.apply("--target", "*other").needs(0)
@@ -146,7 +146,7 @@ def test_one_resource_of_a_file_is_adopted(drifted: Project) -> None:
 # --- failure ---------------------------------------------------------------------------------------
 
 
-def test_broken_manifest_is_no_success(project: Project) -> None:
+def test_invalid_manifest_fails_drift(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     call = project.run("drift", "--format", "prometheus").needs(1)
     assert 'kafkaform_drift_success{cluster="dev"} 0.0' in call.out

@@ -26,9 +26,7 @@ from tests.support.cli.project import Project, run_in_process
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
-def test_wrong_input_reports_that_nothing_was_applied_only_where_something_would_have_been(
-    tmp_path: Path, command: str
-) -> None:
+def test_invalid_input_error_mentions_apply_only_for_apply(tmp_path: Path, command: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "")
     project.config()
     project.topic("a", partitons=3)
@@ -36,9 +34,7 @@ def test_wrong_input_reports_that_nothing_was_applied_only_where_something_would
     assert last == f"Error: 1 problem in the input{'; nothing was applied' if command == 'apply' else ''}"
 
 
-def test_nobody_there_is_reported_in_one_line_and_ends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_cluster_is_single_error_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Project(tmp_path, "", "x.").topic("a")
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
     with (
@@ -53,7 +49,7 @@ def test_nobody_there_is_reported_in_one_line_and_ends_it(
             assert call.said == call.err
 
 
-def test_error_of_nobody_is_one_line_too(
+def test_unexpected_error_is_single_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -70,9 +66,7 @@ def test_error_of_nobody_is_one_line_too(
 
 
 @pytest.mark.parametrize("name", ["n" * 9_000, "n " * 4_500], ids=["one word", "many words"])
-def test_no_message_is_as_long_as_the_text_that_it_names(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_messages_with_long_names_are_truncated(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     handler = ErrorHandler()
     handler.tell(KafkaformError(f"{name}: no", hint=f"not {name}, but something else"))
     handler.tell(InvalidInput([Problem(f"{name} is not a name", None, f"not {name}")]))
@@ -99,7 +93,7 @@ print(make_token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-we
 """
 
 
-def test_debug_shows_no_credentials_of_aws() -> None:
+def test_debug_output_has_no_aws_credentials() -> None:
     credentials = {
         "AWS_ACCESS_KEY_ID": "a-public-name",
         "AWS_SECRET_ACCESS_KEY": "hunter2",
@@ -120,7 +114,7 @@ def test_debug_shows_no_credentials_of_aws() -> None:
         assert secret not in signed.stderr
 
 
-def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_cluster_configuration_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no cluster is configured"):
         Session.start(ClusterSelector()).cluster()

@@ -43,18 +43,20 @@ DEAD = "127.0.0.1:1"
         (ClusterSelector(command_config=Path("x")), "--command-config"),
     ],
 )
-def test_choice_of_a_cluster_is_refused(tmp_path: Path, where: ClusterSelector, option: str) -> None:
+def test_single_cluster_selector_is_refused_for_fleet(
+    tmp_path: Path, where: ClusterSelector, option: str
+) -> None:
     call = run_all(Project(tmp_path, DEAD, ""), where=where).needs(64)
     assert f"{option} chooses one" in call.err
 
 
-def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
+def test_fleet_refuses_sarif_and_missing_configuration(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
     assert "--clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
     assert "no kafkaform.yaml was found" in run_all(project).needs(64).err
 
 
-def test_what_is_wrong_for_every_cluster_is_wrong_usage(tmp_path: Path) -> None:
+def test_usage_error_of_every_cluster_is_usage_error(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
     project.config(clusters={name: {"client": {"bootstrap.servers": DEAD}} for name in "ab"})
 
@@ -64,7 +66,7 @@ def test_what_is_wrong_for_every_cluster_is_wrong_usage(tmp_path: Path) -> None:
     assert "that cannot be meant" in run_all(project, make=refusing).needs(64).err
 
 
-def test_clusters_are_planned_side_by_side(tmp_path: Path) -> None:
+def test_clusters_are_planned_concurrently(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
     project.config(clusters={name: {"client": {"bootstrap.servers": DEAD}} for name in "abc"})
     together = threading.Barrier(3, timeout=120)
@@ -91,13 +93,13 @@ def test_worst_exit_code_wins() -> None:
     assert [combine_exit_codes(codes) for codes in ([0, 2, 0], [2, 1, 0], [0, 0])] == [2, 1, 0]
 
 
-def test_plan_of_one_cluster_is_saved_beside_the_others() -> None:
+def test_fleet_plan_files_are_named_by_cluster() -> None:
     assert plan_path(Path("out/plan.json"), "prod eu") == Path("out/plan.prod eu.json")
     with pytest.raises(UsageError, match="cannot be part"):
         plan_path(Path("plan.json"), "../../etc")
 
 
-def test_markdown_holds_every_plan_while_there_is_room() -> None:
+def test_fleet_markdown_has_every_plan_that_fits() -> None:
     members: list[Member] = [
         build_cluster_report("dev", plan_of(0), "markdown"),
         build_cluster_report("prod|eu", plan_of(2), "markdown"),
@@ -112,7 +114,7 @@ def test_markdown_holds_every_plan_while_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("clusters", [2, 5, 14])
-def test_markdown_stays_within_a_comment(clusters: int) -> None:
+def test_fleet_markdown_stays_within_comment_limit(clusters: int) -> None:
     big, small = plan_of(400), plan_of(1)
     members = [build_cluster_report(f"c{n}", big if n % 2 else small, "markdown") for n in range(clusters)]
     text = fleet_to_markdown(members)
@@ -122,7 +124,7 @@ def test_markdown_stays_within_a_comment(clusters: int) -> None:
     assert shown >= clusters // 2
 
 
-def test_what_came_from_outside_is_printable_and_the_sum_reports_what_is_held_back() -> None:
+def test_fleet_output_is_printable_and_counts_held_back() -> None:
     # What came from outside is printable.
     failed = FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
     text = render_fleet([failed]).plain

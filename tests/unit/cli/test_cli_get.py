@@ -23,7 +23,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
     return cluster
 
 
-def test_manifest_is_printed_and_written_over_an_existing_file(project: Project) -> None:
+def test_get_prints_manifest_and_overwrites_file(project: Project) -> None:
     manifest = (
         "apiVersion: kafkaform/v1\nkind: Topic\nmetadata:\n"
         "  name: a\nspec:\n  partitions: 2\n  replicationFactor: 1\n"
@@ -37,7 +37,7 @@ def test_manifest_is_printed_and_written_over_an_existing_file(project: Project)
     project.run("plan", "topics", "--no-strict", "--detailed-exitcode").needs(0)
 
 
-def test_group_of_configs_alone_reports_what_is_missing(project: Project, memory: Connected) -> None:
+def test_group_with_configs_only_reports_omitted_topics(project: Project, memory: Connected) -> None:
     assert memory.execute([AlterConfigs(group("c"), {"consumer.session.timeout.ms": "50000"})]) == [None]
     call = project.run("get", "group", "c").needs(0)
     spec = {"protocol": "consumer", "config": {"consumer.session.timeout.ms": "50s"}}

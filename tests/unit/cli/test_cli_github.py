@@ -27,7 +27,7 @@ REVIEWED = ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.j
 
 
 class TestRateLimits:
-    def test_primary_one_is_waited_for_until_its_end(self, job: Job) -> None:
+    def test_primary_rate_limit_is_awaited(self, job: Job) -> None:
         end = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 30)}
         job.hub.fail("GET", COMMENTS, status=403, message="API rate limit exceeded for 1.2.3.4", headers=end)
         call = job.comment().needs(0)
@@ -37,7 +37,9 @@ class TestRateLimits:
 
     @pytest.mark.parametrize("status", [403, 429])
     @pytest.mark.parametrize("given_s", [7, None])
-    def test_secondary_one_may_show_how_long(self, job: Job, status: int, given_s: int | None) -> None:
+    def test_secondary_rate_limit_is_awaited_as_long_as_given(
+        self, job: Job, status: int, given_s: int | None
+    ) -> None:
         message = "You have exceeded a secondary rate limit."
         headers = {} if given_s is None else {"Retry-After": f"{given_s}"}
         job.hub.fail("POST", COMMENTS, status=status, message=message, headers=headers)
@@ -45,13 +47,13 @@ class TestRateLimits:
         assert job.waits == [given_s or 60.0]
         assert len(job.hub.bodies(12)) == 1
 
-    def test_one_that_holds_too_long_is_not_waited_for(self, job: Job) -> None:
+    def test_long_rate_limit_is_not_awaited(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=429, headers={"Retry-After": "3600"})
         call = job.comment().needs(1)
         assert "asks to wait 3,600 s, which is too long" in call.err
         assert job.waits == []
 
-    def test_nor_are_several_that_add_up(self, job: Job) -> None:
+    def test_total_rate_limit_waiting_is_bounded(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=429, headers={"Retry-After": "0"}, times=1000)
         job.hub.fail("POST", "/graphql", status=429, headers={"Retry-After": "90"}, times=1000)
         job.comment().needs(1)
@@ -79,7 +81,7 @@ class TestErrors:
             (422, "Validation Failed", "GitHub returned status 422 (Validation Failed)", None),
         ],
     )
-    def test_each_has_a_line_and_a_hint(
+    def test_github_errors_have_message_and_hint(
         self, job: Job, status: int, message: str, said: str, hint: str | None
     ) -> None:
         job.hub.fail("POST", COMMENTS, status=status, message=message)
@@ -104,39 +106,39 @@ class TestErrors:
         job.hub.permissions = granted
         assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
 
-    def test_reasons_that_github_gives_for_single_fields_are_reported(self, job: Job) -> None:
+    def test_github_field_errors_are_reported(self, job: Job) -> None:
         job.hub.longest = 10
         assert "status 422 (Validation Failed; body: body is too long" in job.issue().needs(1).err
 
-    def test_failure_that_does_not_pass(self, job: Job) -> None:
+    def test_persistent_server_error_ends_retries(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=503, times=100)
         call = job.comment().needs(1)
         assert "GitHub: an internal error (503); tried 6 times" in call.err
         assert "githubstatus.com" in call.err
         assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
 
-    def test_github_that_does_not_answer_is_an_error(self, job: Job) -> None:
+    def test_unreachable_github_is_reported(self, job: Job) -> None:
         call = job.comment(GITHUB_API_URL="http://127.0.0.1:1")
         assert "GitHub: the connection failed; tried 6 times" in call.needs(1).err
         assert len(job.waits) == 5
 
-    def test_answer_that_is_not_githubs(self, job: Job) -> None:
+    def test_response_of_other_server_is_reported(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
         call = job.comment().needs(1)
         assert "is not one of GitHub's API (TypeError)" in call.err
         assert "hint: check GITHUB_API_URL: " in call.err
 
-    def test_repository_that_has_moved(self, job: Job) -> None:
+    def test_moved_repository_is_reported(self, job: Job) -> None:
         job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
         assert f"cannot comment on #12: {REPOSITORY} has moved" in job.comment().needs(1).err
         job.hub.fail("POST", f"{ISSUES}$", status=307, message="Moved Permanently")
         assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
 
-    def test_text_of_github_cannot_act_on_a_terminal_or_a_log(self, job: Job) -> None:
+    def test_github_text_is_escaped(self, job: Job) -> None:
         job.hub.fail("POST", COMMENTS, status=422, message="\x1b[2J\n::error::gone")
         assert r"\x1b[2J\n::error::gone" in job.comment().needs(1).err
 
-    def test_certificate_that_nobody_vouches_for(self, job: Job, tmp_path: Path) -> None:
+    def test_untrusted_certificate_is_refused(self, job: Job, tmp_path: Path) -> None:
         with fake_github(tls=self_signed(tmp_path)) as hub:
             call = job.comment(GITHUB_API_URL=hub.url)
             assert "REQUESTS_CA_BUNDLE" in call.needs(1).err
@@ -147,7 +149,7 @@ class TestErrors:
 
 
 class TestInput:
-    def test_without_a_token(self, job: Job) -> None:
+    def test_missing_token_is_reported(self, job: Job) -> None:
         call = job.comment(GITHUB_TOKEN=" ").needs(1)
         assert "GITHUB_TOKEN is not set" in call.err
         assert job.hub.requests == []
@@ -171,7 +173,7 @@ class TestInput:
     @pytest.mark.parametrize(
         "name", ["kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", ""]
     )
-    def test_repository_that_is_none(self, job: Job, name: str) -> None:
+    def test_invalid_repository_name_is_refused(self, job: Job, name: str) -> None:
         call = job.comment("--repository", name).needs(64)
         assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
         assert job.hub.requests == []
@@ -187,7 +189,7 @@ class TestInput:
             ({"GITHUB_ACTIONS": "true"}, ("--forge", "gitlab"), "no project is given"),
         ],
     )
-    def test_forge_is_that_of_the_job(
+    def test_forge_is_detected_from_environment_or_refused(
         self, tmp_path: Path, env: dict[str, str], arguments: tuple[str, ...], said: str
     ) -> None:
         (tmp_path / "plan.md").write_text("a plan", "utf-8")
@@ -197,7 +199,7 @@ class TestInput:
         assert said in call.needs(64).err
 
     @pytest.mark.parametrize("arguments", [("issue", "--id", "drift-prod", "--close"), REVIEWED])
-    def test_issues_and_reviewed_plans_are_those_of_github(
+    def test_gitlab_job_refuses_issues_and_reviewed_plans(
         self, tmp_path: Path, arguments: tuple[str, ...]
     ) -> None:
         call = run_in_process("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
@@ -208,13 +210,15 @@ class TestInput:
         [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "not UTF-8")],
         ids=["none", "empty", "latin"],
     )
-    def test_file_without_a_text(self, job: Job, tmp_path: Path, content: bytes | None, said: str) -> None:
+    def test_missing_or_empty_comment_file_is_reported(
+        self, job: Job, tmp_path: Path, content: bytes | None, said: str
+    ) -> None:
         if content is not None:
             (tmp_path / "other.md").write_bytes(content)
         assert said in job.run("comment", "other.md", "--pull-request", 12).needs(1).err
         assert job.hub.requests == []
 
-    def test_without_pygithub_the_extra_to_install_is_named(self, job: Job, tmp_path: Path) -> None:
+    def test_missing_pygithub_names_extra(self, job: Job, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['github'] = None")
         arguments = ("ci", "comment", "plan.md", "--pull-request", 12)
         env = job.hub.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
@@ -225,7 +229,7 @@ class TestInput:
 class TestGuide:
     """docs/github.md: what it shows runs."""
 
-    def test_steps_do_as_described(self, job: Job) -> None:
+    def test_guide_steps_run_as_described(self, job: Job) -> None:
         assert len(SHOWN) == 3
         assert all(f"kafkaform ci {name}" in "".join(SHOWN) for name in ci.commands)
         job.hub.pull(MERGE)

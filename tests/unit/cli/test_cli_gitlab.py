@@ -38,7 +38,7 @@ def writes(gitlab: FakeGitLab) -> list[str]:
     return [request.split()[0] for request in gitlab.requests if not request.startswith("GET")]
 
 
-def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_gitlab_note_is_created_once_and_updated(gitlab: FakeGitLab, tmp_path: Path) -> None:
     remaining = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
     before = [note["body"] for note in remaining]
     outputs = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
@@ -51,7 +51,7 @@ def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path
     assert writes(gitlab) == ["POST", "PUT"]
 
 
-def test_note_whose_answer_was_lost_is_not_written_twice(
+def test_note_with_lost_response_is_not_duplicated(
     gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
 ) -> None:
     gitlab.failures += [("GET", 500, False), ("POST", 502, True)]
@@ -61,7 +61,7 @@ def test_note_whose_answer_was_lost_is_not_written_twice(
     assert waits == [3.0, 3.0]
 
 
-def test_of_two_notes_the_older_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_oldest_of_several_notes_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> None:
     for text in ("one", "two", "three"):
         gitlab.note(f"{MARKED}{text}")
     comment(gitlab, tmp_path, "four").needs(0)
@@ -88,9 +88,7 @@ def test_invalid_setting_is_named(
     assert gitlab.notes == []
 
 
-def test_server_that_does_not_recover_is_given_up(
-    gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
-) -> None:
+def test_persistent_gitlab_error_ends_retries(gitlab: FakeGitLab, tmp_path: Path, waits: list[float]) -> None:
     gitlab.failures += [("GET", 503, False)] * 200
     assert "too long" in comment(gitlab, tmp_path).needs(1).err
     assert sum(waits) <= 300

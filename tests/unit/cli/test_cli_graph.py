@@ -22,7 +22,7 @@ def offline(tmp_path: Path) -> Project:
     return Project(tmp_path, "127.0.0.1:1", "")
 
 
-def test_manifests_are_drawn_without_a_cluster(offline: Project) -> None:
+def test_graph_of_manifests_needs_no_cluster(offline: Project) -> None:
     offline.topic("orders", metadata={"labels": {"owner": "checkout"}})
     offline.write("topics/groups.yaml", GROUP.format(name="shop", topic="orders"))
     call = offline.run("graph").needs(0)
@@ -39,7 +39,7 @@ def test_manifests_are_drawn_without_a_cluster(offline: Project) -> None:
     ]
 
 
-def test_without_an_environment_all_of_them_are_drawn(offline: Project) -> None:
+def test_graph_without_environment_has_all_environments(offline: Project) -> None:
     clusters = {name: {"client": {"bootstrap.servers": "127.0.0.1:1"}, "environment": name} for name in "ab"}
     offline.config(environments=["a", "b"], clusters=clusters)
     offline.topic("orders", overrides={"a": {"partitions": 2}})
@@ -50,7 +50,7 @@ def test_without_an_environment_all_of_them_are_drawn(offline: Project) -> None:
         assert [node["name"] for node in data["nodes"]] == drawn
 
 
-def test_bad_manifests_are_an_error(offline: Project) -> None:
+def test_invalid_manifests_fail_graph(offline: Project) -> None:
     assert "topics:1:1: no such file or folder" in offline.run("graph").needs(1).err
     offline.write("topics/bad.yaml", "kind: Topic\n")
     offline.run("graph").needs(1)

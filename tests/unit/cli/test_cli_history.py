@@ -43,7 +43,7 @@ def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     assert "--limit" in limited
 
 
-def test_file_needs_no_cluster(project: Project) -> None:
+def test_history_of_file_needs_no_cluster(project: Project) -> None:
     project.topic("orders")
     audit = {"topic": False, "file": "audit.jsonl"}
     client = {"bootstrap.servers": project.servers}

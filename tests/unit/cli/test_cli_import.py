@@ -24,7 +24,7 @@ topics:
 """
 
 
-def test_files_become_manifests_that_are_valid(tmp_path: Path) -> None:
+def test_imported_files_become_valid_manifests(tmp_path: Path) -> None:
     (tmp_path / "state.yaml").write_text(STATE, "utf-8")
     chosen = ("--match", "ord*", "--label", "team=checkout")
     run_in_process("import", "state.yaml", *chosen, cwd=tmp_path).needs(0)
@@ -36,7 +36,7 @@ def test_files_become_manifests_that_are_valid(tmp_path: Path) -> None:
     run_in_process("import", "state.yaml", "--match", "order", cwd=tmp_path).needs(1)
 
 
-def test_standard_input_is_one_of_the_files(tmp_path: Path) -> None:
+def test_import_reads_files_from_stdin(tmp_path: Path) -> None:
     state = EXAMPLES["terraform"].read_text("utf-8")
     dry_run = ("import", "--from", "terraform", "-", "--dry-run")
     done = run_in_process(*dry_run, cwd=tmp_path, given=state).needs(1)
@@ -45,7 +45,7 @@ def test_standard_input_is_one_of_the_files(tmp_path: Path) -> None:
     assert not (tmp_path / "topics").exists()
 
 
-def test_resources_of_one_of_several_clusters_are_written(tmp_path: Path) -> None:
+def test_import_of_several_clusters_needs_source_cluster(tmp_path: Path) -> None:
     topic = "meta: {name: orders, cluster: NAME}\nspec: {partitions: 1, replicationFactor: 1}\n"
     (tmp_path / "t.yaml").write_text(
         f"{topic.replace('NAME', 'dev')}---\n{topic.replace('NAME', 'prod')}", "utf-8"
@@ -57,7 +57,7 @@ def test_resources_of_one_of_several_clusters_are_written(tmp_path: Path) -> Non
     run_in_process("import", "--source-cluster", "prod", cwd=tmp_path).needs(64)
 
 
-def test_several_clusters_are_no_error(tmp_path: Path) -> None:
+def test_import_of_files_accepts_several_configured_clusters(tmp_path: Path) -> None:
     (tmp_path / "state.yaml").write_text(STATE, "utf-8")
     clusters = "".join(f"  {name}: {{client: {{bootstrap.servers: 'h:1'}}}}\n" for name in ("a", "b"))
     head = "apiVersion: kafkaform/v1\nkind: Config\n"
@@ -130,7 +130,7 @@ def test_shared_values_become_defaults(project: Project, memory: Connected, pref
     assert again.err
 
 
-def test_overwriting_brings_files_up_to_date(project: Project, memory: Connected, prefix: str) -> None:
+def test_import_overwrite_updates_files(project: Project, memory: Connected, prefix: str) -> None:
     create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "ab"})
     project.run("import", "--match", f"{prefix}*").needs(0)
     project.set_config("a", "retention.ms", "3600000")
@@ -200,7 +200,7 @@ def test_written_schemas_are_linked(project: Project, memory: Connected, prefix:
     project.run("plan", "--detailed-exitcode").needs(0)
 
 
-def test_folder_outside_of_manifests_is_noted(project: Project, memory: Connected, prefix: str) -> None:
+def test_import_outside_manifests_folder_is_noted(project: Project, memory: Connected, prefix: str) -> None:
     create_topics(memory, {f"{prefix}a": (1, {})})
     project.config()
     call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)

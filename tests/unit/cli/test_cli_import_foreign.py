@@ -36,7 +36,7 @@ def list_operations(tool: str) -> list[Operation]:
 
 
 @pytest.mark.parametrize("tool", TOPICS)
-def test_plan_of_what_another_tool_has_created_is_empty(
+def test_plan_after_import_from_other_tool_is_empty(
     project: Project, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authorizer = {"superUsers": ["User:root"], "allowEveryoneIfNoAclFound": False}

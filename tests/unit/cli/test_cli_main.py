@@ -51,7 +51,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
             yield from ((f"{name} {part}", below) for part, below in found.commands.items())
 
 
-def test_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
+def test_long_help_has_sections_in_80_columns() -> None:
     long = []
     for name, found in commands():
         context = click.Context(
@@ -87,7 +87,7 @@ def test_commands_are_documented() -> None:
         assert (found.help or "").splitlines()[0] == summary
 
 
-def test_help_imports_no_client_and_the_main_help_next_to_nothing() -> None:
+def test_help_imports_no_clients() -> None:
     script = (
         "import sys; from kafkaform.cli.main import run\n"
         f"def show(): print('imported', *[name for name in {HEAVY} if name in sys.modules])\n"
@@ -105,13 +105,13 @@ def test_help_imports_no_client_and_the_main_help_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["dev"]])
-def test_group_alone_shows_its_usage(arguments: list[str], tmp_path: Path) -> None:
+def test_group_without_command_shows_usage(arguments: list[str], tmp_path: Path) -> None:
     call = run_in_process(*arguments, cwd=tmp_path).needs(64)
     assert call.out == ""
     assert call.err.startswith("Usage: kafkaform")
 
 
-def test_both_entry_points(tmp_path: Path) -> None:
+def test_module_and_script_are_entry_points(tmp_path: Path) -> None:
     for start in (command(), [str(BIN / "kafkaform")]):
         done = subprocess.run([*start, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
         assert done.stdout == f"kafkaform, version {__version__}\n"
@@ -136,7 +136,7 @@ def write_to(stdout: int, folder: Path, *arguments: object) -> tuple[str, int]:
 @pytest.mark.parametrize(
     "arguments", [["rules"], ["show", "plan.json"], ["show", "plan.json", "--format", "json"], ["--help"]]
 )
-def test_reader_that_has_read_enough_is_no_error(arguments: list[str], plan_file: Path) -> None:
+def test_closed_pipe_is_not_reported(arguments: list[str], plan_file: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -146,7 +146,7 @@ def test_reader_that_has_read_enough_is_no_error(arguments: list[str], plan_file
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
-def test_closed_stream_is_no_error(closed: str, plan_file: Path) -> None:
+def test_closed_standard_streams_are_not_reported(closed: str, plan_file: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", f'exec "$0" "$@" {closed}', *command("show", plan_file)],
         capture_output=True,
@@ -157,19 +157,19 @@ def test_closed_stream_is_no_error(closed: str, plan_file: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_full_disk_is_reported_in_one_line(plan_file: Path) -> None:
+def test_full_disk_is_single_error_line(plan_file: Path) -> None:
     for output_format in ("text", "json"):
         with open("/dev/full", "w") as full:  # noqa: PTH123 - not a path of a file
             outcome = write_to(full.fileno(), plan_file.parent, "show", plan_file, "--format", output_format)
         assert outcome == ("Error: the output: No space left on device\n", 1)
 
 
-def test_output_that_cannot_hold_an_arrow(plan_file: Path) -> None:
+def test_ascii_output_escapes_arrow(plan_file: Path) -> None:
     shown = kafkaform("show", plan_file, cwd=plan_file.parent, env={"PYTHONIOENCODING": "ascii"})
     assert r"3 \u2192 6" in shown.needs(0).out
 
 
-def test_show_gives_back_what_was_saved(plan_file: Path) -> None:
+def test_show_prints_saved_plan_unchanged(plan_file: Path) -> None:
     shown = run_in_process("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
     assert shown.out == plan_file.read_text("utf-8")
     text = run_in_process("show", "plan.json", cwd=plan_file.parent).needs(0)

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("arguments", CASES)
-def test_manifest_is_like_those_of_its_team(folder: Path, arguments: str) -> None:
+def test_new_manifest_follows_team_conventions(folder: Path, arguments: str) -> None:
     below, spec = CASES[arguments]
     path = f"topics/{below}"
     call = new(folder, *arguments.split()).needs(0)
@@ -123,14 +123,14 @@ WRONG = {
 }
 
 
-def test_nothing_is_written_if_refused(folder: Path) -> None:
+def test_refused_new_writes_nothing(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for arguments, why in {**REFUSED, **WRONG}.items():
         assert why in new(folder, *arguments).needs(1 if arguments in REFUSED else 64).err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_first_manifests_need_no_neighbours(tmp_path: Path) -> None:
+def test_first_manifests_have_default_values(tmp_path: Path) -> None:
     for arguments in (("topic", "a"), ("access", "a", "--reads", "a"), ("group", "a", "--reads", "a")):
         new(tmp_path, *arguments).needs(0)
     topics = tmp_path / "topics"
@@ -141,7 +141,7 @@ def test_first_manifests_need_no_neighbours(tmp_path: Path) -> None:
     run_in_process("validate", cwd=tmp_path).needs(0)
 
 
-def test_what_most_topics_have_is_copied_and_profiles_are_named(tmp_path: Path) -> None:
+def test_new_topic_copies_common_values_and_profile(tmp_path: Path) -> None:
     (tmp_path / "topics").mkdir()
     most: dict[str, Any] = {"retention": "3d", "partitions": 4}
     for number, spec in enumerate((most, most, {"partitions": 9})):

@@ -51,7 +51,7 @@ def run(project: Project, hook: Webhook, *arguments: object, **env: str) -> Call
     return call
 
 
-def test_drift_is_reported_and_what_is_as_declared_is_not(project: Project, hook: Webhook) -> None:
+def test_drift_is_notified_only_if_present(project: Project, hook: Webhook) -> None:
     run(project, hook, "drift", BUILD_URL="https://ci.example/7", JENKINS_URL="https://ci.example").needs(2)
     (document,) = hook.received
     Draft202012Validator(load_schema("notification")).validate(document)
@@ -77,7 +77,7 @@ def test_failed_apply_is_reported(project: Project, hook: Webhook) -> None:
     assert summaries == ["Apply: 1 created, 1 refused. Not complete.", "Apply: 1 refused. Not complete."]
 
 
-def test_cluster_that_cannot_be_read_is_reported(
+def test_unreachable_cluster_is_notified(
     project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Session) -> Connected:
@@ -90,17 +90,13 @@ def test_cluster_that_cannot_be_read_is_reported(
 
 
 @pytest.mark.parametrize("status", [302, 500])
-def test_notification_that_is_not_accepted_changes_no_exit_code(
-    project: Project, hook: Webhook, status: int
-) -> None:
+def test_rejected_notification_keeps_exit_code(project: Project, hook: Webhook, status: int) -> None:
     hook.status = status
     assert f"not accepted: HTTP {status}" in run(project, hook, "drift").needs(2).said
     assert len(hook.received) == 1  # a redirect is not followed
 
 
-def test_webhook_that_does_not_answer_is_not_waited_for(
-    project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_webhook_is_abandoned(project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     hook.silent = True
     monkeypatch.setattr(notification, "_TIMEOUT_S", 0.2)
     assert "not sent: timed out" in run(project, hook, "drift").needs(2).said
@@ -123,7 +119,7 @@ def test_certificate_of_the_webhook_is_verified(project: Project, tmp_path: Path
         ("${oops}", "write $$ for a dollar sign"),
     ],
 )
-def test_invalid_webhook_is_an_error_before_anything_is_applied(
+def test_invalid_webhook_is_reported_before_apply(
     project: Project, hook: Webhook, url: str, words: str
 ) -> None:
     configure(project, url)
@@ -134,7 +130,7 @@ def test_invalid_webhook_is_an_error_before_anything_is_applied(
     assert hook.received == []
 
 
-def test_what_notify_needs(project: Project, hook: Webhook) -> None:
+def test_notify_needs_webhook_and_no_adoption(project: Project, hook: Webhook) -> None:
     assert "--adopt prints the edits" in run(project, hook, "drift", "--adopt").needs(64).said
     project.config()
     assert "the cluster dev has no webhook" in run(project, hook, "drift").needs(64).said

@@ -35,7 +35,7 @@ PLAN = Plan(
 )
 
 
-def test_annotations_and_sarif_of_a_plan_have_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_annotations_and_sarif_have_findings(capsys: pytest.CaptureFixture[str]) -> None:
     show("plan", "github", PLAN, header=HEADER, verbose=False)
     first, second, summary = capsys.readouterr().out.splitlines()
     assert first.startswith("::error file=topics/a.yaml,line=7,col=5,title=KF109::")
@@ -48,7 +48,7 @@ def test_annotations_and_sarif_of_a_plan_have_its_findings(capsys: pytest.Captur
 
 
 @given(st.lists(st.tuples(st.text(), st.sampled_from(["", "bold", "dim red"]))))
-def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, str]]) -> None:
+def test_plain_text_matches_rich_output(parts: list[tuple[str, str]]) -> None:
     text = Text("\n").join([Text(printable(part), style) for part, style in parts])
     with redirect_stdout(StringIO()) as printed:
         print_text(text)
@@ -58,7 +58,7 @@ def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, st
 
 
 @pytest.mark.parametrize("output_format", ["github", "sarif"])
-def test_bad_manifests_of_a_plan_are_reported_in_its_format(tmp_path: Path, output_format: str) -> None:
+def test_invalid_manifests_are_reported_in_plan_format(tmp_path: Path, output_format: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "x.")
     project.topic("a", partitons=3)
     arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
@@ -81,7 +81,7 @@ RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for
 
 
 @pytest.mark.parametrize(("report", "output_format"), RENDERED)
-def test_every_renderer_takes_the_options_that_the_table_names(report: str, output_format: str) -> None:
+def test_renderer_options_match_table(report: str, output_format: str) -> None:
     renderer = RENDERERS[report][output_format]
     first, *options = signature(resolve_name(renderer.path)).parameters.values()
     assert first.default is Parameter.empty
@@ -89,7 +89,7 @@ def test_every_renderer_takes_the_options_that_the_table_names(report: str, outp
     assert {*renderer.options} == {option.name for option in options} - {"indent"}
 
 
-def test_report_in_a_file_has_no_colours_and_ends_with_a_line_break(
+def test_report_file_has_no_colours_and_ends_with_newline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")

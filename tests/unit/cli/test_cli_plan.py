@@ -24,7 +24,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("made", "simple", "with_detail", "strict"), CODES)
-def test_precedence_of_exit_codes(made: Plan, simple: int, with_detail: int, strict: int) -> None:
+def test_plan_exit_codes_have_precedence(made: Plan, simple: int, with_detail: int, strict: int) -> None:
     assert exit_code(made, detailed=False, strict=False) == simple
     assert exit_code(made, detailed=True, strict=False) == with_detail
     assert exit_code(made, detailed=False, strict=True) == strict

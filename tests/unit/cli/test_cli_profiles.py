@@ -53,7 +53,7 @@ def cut_retention(project: Project) -> None:
     configure(project, {**PROFILES, "events": events})
 
 
-def test_change_of_a_profile_is_planned_once_and_consented_to_by_its_name(project: Project) -> None:
+def test_profile_change_is_planned_and_consented_by_profile_name(project: Project) -> None:
     configure(project)
     write_topics(project, 3)
     # This one sets the value itself, and another one sets a second value with that of the profile.
@@ -77,7 +77,7 @@ def test_change_of_a_profile_is_planned_once_and_consented_to_by_its_name(projec
     assert [change["name"] for change in after["changes"]] == ["both"]
 
 
-def test_consent_to_a_profile_survives_in_a_saved_plan(project: Project) -> None:
+def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
     configure(project)
     write_topics(project, 2)
     project.apply("--cluster", "eu").needs(0)
@@ -90,7 +90,7 @@ def test_consent_to_a_profile_survives_in_a_saved_plan(project: Project) -> None
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
 
 
-def test_consent_to_a_profile_covers_a_risk_that_has_grown(project: Project, connected: Connected) -> None:
+def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
     configure(project)
     write_topics(project, 1)
     project.apply("--cluster", "eu").needs(0)
@@ -102,7 +102,7 @@ def test_consent_to_a_profile_covers_a_risk_that_has_grown(project: Project, con
     project.apply("p.json", "--allow", "profile/standard:partition-increase-compacted").needs(0)
 
 
-def test_override_of_a_cluster_applies_to_it_alone(project: Project) -> None:
+def test_cluster_override_applies_to_own_cluster(project: Project) -> None:
     configure(project)
     write_topics(project, 1, overrides={"prod": {"partitions": 4}, "eu": {"partitions": 5}})
     for name, partitions, retention in (("eu", "5", "7d"), ("us", "4", "5d")):
@@ -110,7 +110,7 @@ def test_override_of_a_cluster_applies_to_it_alone(project: Project) -> None:
         assert (str(values["partitions"]), values["config.retention.ms"]) == (partitions, retention)
 
 
-def test_explanation_lists_each_layer_with_its_place(project: Project) -> None:
+def test_explanation_lists_each_layer_with_location(project: Project) -> None:
     configure(project)
     write_topics(project, 1, retention="2d")
     settings = explain(project, "us")
@@ -139,7 +139,7 @@ LIMITS: list[tuple[dict[str, Any], list[list[str] | None]]] = [
 
 
 @pytest.mark.parametrize(("spec", "scopes"), LIMITS)
-def test_limit_of_a_profile_is_a_finding(
+def test_profile_limit_is_reported_per_environment(
     spec: dict[str, Any], scopes: list[list[str] | None], project: Project
 ) -> None:
     configure(project)
@@ -149,7 +149,7 @@ def test_limit_of_a_profile_is_a_finding(
     assert beyond == scopes
 
 
-def test_limits_hold_for_extending_profiles_and_can_be_waived(project: Project) -> None:
+def test_profile_limits_apply_to_extending_profiles_unless_waived(project: Project) -> None:
     configure(project, {**PROFILES, "audit": {"extends": "events", "Topic": {"retention": "90d"}}})
     spec, reason = {"profile": "audit"}, {"annotations": {"kafkaform/waive.profile/events": "the law"}}
     project.write("topics/a.yaml", manifest("a", spec))
@@ -161,7 +161,7 @@ def test_limits_hold_for_extending_profiles_and_can_be_waived(project: Project) 
     project.run("validate").needs(0)
 
 
-def test_import_finds_profiles_and_names_them(project: Project, connected: Connected) -> None:
+def test_import_derives_profiles(project: Project, connected: Connected) -> None:
     for number in range(6):
         create_topic(connected, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
     for number in range(5):
@@ -200,9 +200,7 @@ def read_retention(project: Project, cluster: str, name: str) -> list[tuple[str,
 TWO_DAYS = "172800000"
 
 
-def test_adopted_drift_of_all_resources_of_a_profile_is_written_into_it(
-    project: Project, connected: Connected
-) -> None:
+def test_adopted_drift_of_whole_profile_edits_profile(project: Project, connected: Connected) -> None:
     configure(project)
     write_topics(project, 3)
     project.apply("--cluster", "eu").needs(0)
@@ -218,7 +216,7 @@ def test_adopted_drift_of_all_resources_of_a_profile_is_written_into_it(
 
 
 @pytest.mark.parametrize("paths", [("topics/t0.yaml", "topics/t1.yaml"), ()])
-def test_adopted_drift_of_some_resources_is_written_into_their_manifests(
+def test_adopted_drift_of_some_resources_edits_manifests(
     paths: tuple[str, ...], project: Project, connected: Connected
 ) -> None:
     configure(project)
@@ -239,7 +237,7 @@ def test_adopted_drift_of_some_resources_is_written_into_their_manifests(
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
 
 
-def test_adopted_drift_of_one_environment_is_an_override_of_the_profile(
+def test_adopted_drift_of_single_environment_edits_profile_override(
     project: Project, connected: Connected
 ) -> None:
     clusters = {"dev": {"environment": "dev", "client": {"bootstrap.servers": "dev:9092"}}, **CLUSTERS}
@@ -252,7 +250,7 @@ def test_adopted_drift_of_one_environment_is_an_override_of_the_profile(
     assert read_retention(project, "eu", "t0")[0] == ("profile/events", "7d")
 
 
-def test_reverted_change_of_a_profile_is_undone_there(project: Project) -> None:
+def test_reverted_profile_change_edits_profile(project: Project) -> None:
     configure(project)
     write_topics(project, 2)
     project.apply("--cluster", "eu", "--audit").needs(0)

@@ -54,7 +54,7 @@ def text_of(project: Project) -> str:
     return (project.folder / "topics" / "orders.yaml").read_text()
 
 
-def test_update_goes_back_with_its_comments(project: Project) -> None:
+def test_reverted_update_restores_manifest_with_comments(project: Project) -> None:
     before = write(project)
     apply_topics(project)
     after = write(project, retention="1d")
@@ -82,7 +82,7 @@ def test_update_goes_back_with_its_comments(project: Project) -> None:
     assert "to 7d; --force" in again.err
 
 
-def test_deletion_without_a_manifest_gets_a_new_file(project: Project) -> None:
+def test_reverted_deletion_without_manifest_creates_file(project: Project) -> None:
     before = write(project, partitions=3)
     apply_topics(project)
     project.write("topics/orders.yaml", before.replace("spec:\n", "spec:\n  state: absent\n"))
@@ -125,7 +125,7 @@ def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
     assert spec["overrides"] == {"prod": {"retention": "7d"}}
 
 
-def test_id_that_is_not_on_record(project: Project) -> None:
+def test_unrecorded_id_is_refused_with_suggestion(project: Project) -> None:
     write(project)
     change = apply_topics(project)
     run = change["run"]

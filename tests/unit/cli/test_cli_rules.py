@@ -12,20 +12,20 @@ def list_rules(project: Project, *arguments: str) -> Call:
     return run_in_process("rules", *arguments, cwd=project.folder)
 
 
-def test_everything_with_a_code_is_listed(project: Project) -> None:
+def test_every_rule_code_is_listed(project: Project) -> None:
     lines = list_rules(project).needs(0).out.splitlines()
     assert [line.split()[0] for line in lines] == list(rules.list_entries())
     assert "KF109  error    min.insync.replicas does not fit the replication factor." in lines
 
 
-def test_policies_are_listed_and_severities_are_those_in_force(project: Project) -> None:
+def test_rules_list_policies_with_configured_severities(project: Project) -> None:
     project.config(policies=[POLICY], rules={"KF109": "info", "KF104": "off"})
     lines = {line.split()[0]: line.split()[1] for line in list_rules(project).out.splitlines()}
     assert (lines["KF109"], lines["KF104"], lines["policy/wide"]) == ("info", "off", "error")
     assert lines["KF101"] == "error"
 
 
-def test_json_of_the_list(project: Project) -> None:
+def test_rules_json_has_kind_stage_and_waivability(project: Project) -> None:
     project.config(policies=[POLICY], rules={"policy/wide": "warning"})
     entries = {item["code"]: item for item in list_rules(project, "--format", "json").json}
     assert set(entries) == {*rules.list_entries(), "policy/wide"}
@@ -47,7 +47,7 @@ def test_json_of_the_list(project: Project) -> None:
     assert kinds["KF410"] == ("note", None, False)
 
 
-def test_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> None:
+def test_rule_explanation_has_severity_and_waiver(project: Project) -> None:
     out = list_rules(project, "KF109").needs(0).out
     assert out.startswith("KF109 (error)\n\nmin.insync.replicas does not fit the replication factor.\n\n")
     assert "needs      the manifests; run by validate, plan and apply\n" in out
@@ -61,14 +61,14 @@ def test_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> N
     assert "rules: {KF109: warning}" in out
 
 
-def test_what_cannot_be_waived_or_set_is_reported(project: Project) -> None:
+def test_rule_that_cannot_be_waived_is_marked(project: Project) -> None:
     assert "waiver     none: fix what it reports\n" in list_rules(project, "KF101").out
     note = list_rules(project, "KF410").out
     assert note.endswith("severity   fixed: this is a note, not a rule\n")
     assert "waiver" not in note
 
 
-def test_line_that_is_shown_waives_the_rule(project: Project) -> None:
+def test_printed_waiver_waives_rule(project: Project) -> None:
     project.config(policies=[POLICY])
     out = list_rules(project, "policy/wide").out
     assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is acceptable here"}' in out
@@ -78,7 +78,7 @@ def test_line_that_is_shown_waives_the_rule(project: Project) -> None:
     )
 
 
-def test_policy_is_found_by_its_bare_name(project: Project) -> None:
+def test_policy_is_found_by_short_name(project: Project) -> None:
     project.config(policies=[POLICY])
     assert list_rules(project, "wide").out == list_rules(project, "policy/wide").out
     call = list_rules(project, "policy/wid").needs(64)

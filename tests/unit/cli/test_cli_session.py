@@ -60,7 +60,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize(("arguments", "env", "words"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_contradiction_is_refused(
+def test_contradicting_options_are_refused(
     tmp_path: Path, arguments: list[str], env: dict[str, str], words: tuple[str, ...]
 ) -> None:
     write_two_clusters(tmp_path)
@@ -84,7 +84,7 @@ def test_contradiction_is_refused(
         ("127.0.0.1:1,kafka.invalid:1", True),
     ],
 )
-def test_variable_that_leads_to_another_machine_is_reported(
+def test_bootstrap_variable_of_remote_host_is_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], servers: str, told: bool
 ) -> None:
     write_two_clusters(tmp_path)
@@ -97,7 +97,7 @@ def test_variable_that_leads_to_another_machine_is_reported(
     assert capsys.readouterr().err.startswith(note) == told
 
 
-def test_configuration_is_found_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
+def test_configuration_search_ends_at_repository_root(tmp_path: Path) -> None:
     write_two_clusters(tmp_path)
     below = tmp_path / "services" / "checkout"
     below.mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_configuration_is_found_upward_to_the_root_of_the_repository(tmp_path: P
     assert "configuration none" in call(below, "validate").err
 
 
-def test_repository_of_somebody_else_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repository_of_other_user_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_two_clusters(tmp_path)
     (tmp_path / ".git").mkdir()
     below = tmp_path / "mine"
@@ -142,7 +142,7 @@ def test_configuration_with_the_wrong_suffix_is_reported(tmp_path: Path, beside:
     )
 
 
-def test_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_path: Path) -> None:
+def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> None:
     branch, trusted = tmp_path / "pr", tmp_path / "pr" / "base"
     for folder in (branch, trusted):
         folder.mkdir()
@@ -168,7 +168,7 @@ def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def test_option_beats_a_variable(project: Project) -> None:
+def test_option_overrides_environment_variable(project: Project) -> None:
     write_two_clusters(project.folder, project.servers)
     project.topic("t")
     left_over = {"KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
@@ -184,7 +184,7 @@ def test_option_beats_a_variable(project: Project) -> None:
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
 
 
-def test_variable_address_beats_configured_clusters(project: Project) -> None:
+def test_local_bootstrap_variable_overrides_configured_clusters(project: Project) -> None:
     """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
     project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
     project.topic("t")
@@ -194,7 +194,7 @@ def test_variable_address_beats_configured_clusters(project: Project) -> None:
     assert project.servers in done.out
 
 
-def test_forbidden_hazard_is_refused_for_an_address(project: Project) -> None:
+def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:
     project.topic("t", retention="7d")
     project.apply("topics").needs(0)
     project.topic("t", retention="1d")
@@ -227,7 +227,7 @@ def test_report_without_header_names_its_cluster(project: Project, arguments: li
     assert done.err.splitlines()[0] == expected
 
 
-def test_command_of_a_saved_plan_reaches_its_cluster(project: Project) -> None:
+def test_printed_apply_command_reaches_planned_cluster(project: Project) -> None:
     write_two_clusters(project.folder)
     project.topic("t")
     where = ("--cluster", "prod", "--bootstrap-server", project.servers)

@@ -21,7 +21,7 @@ from tests.support.plans.scenes import topic
         ((Status.REFUSED,), "changes nothing: 1 refused"),
     ],
 )
-def test_apply_is_offered_only_where_there_is_something_to_apply(
+def test_saved_plan_suggests_apply_only_with_planned_changes(
     changes: tuple[Status, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = Plan("c", tuple(PlannedChange(Create(topic("t"), {}), status) for status in changes))

@@ -63,7 +63,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_usage_is_reported_before_anything_is_read(tmp_path: Path, case: str) -> None:
+def test_invalid_skew_usage_is_reported_first(tmp_path: Path, case: str) -> None:
     arguments, why = WRONG[case]
     (tmp_path / "topics.txt").touch()
     error, hint = run_in_process("skew", *arguments, *NOBODY, cwd=tmp_path).read_error(64)
@@ -85,7 +85,7 @@ def test_wrong_usage_is_reported_before_anything_is_read(tmp_path: Path, case: s
         (("--history", "rows", "--master", "yarn"), None, MetricsTable("rows", "parquet")),
     ],
 )
-def test_history_is_a_folder_of_reports_or_a_table_of_metrics(
+def test_skew_history_is_report_folder_or_metrics_table(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
@@ -111,7 +111,7 @@ def test_history_is_a_folder_of_reports_or_a_table_of_metrics(
         (("--out", "a.txt", "-o", "-", "--format", "markdown"), {"a.txt": "text"}, "markdown"),
     ],
 )
-def test_ending_of_a_file_is_its_format(
+def test_skew_output_format_follows_file_extension(
     arguments: tuple[str, ...], files: dict[str, str], stdout: str | None
 ) -> None:
     options = parse("a", *arguments)
@@ -148,7 +148,7 @@ def test_spark_submit_has_the_same_message(
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {error}"
 
 
-def test_folder_named_topics_outside_a_repository_stops_no_named_topic(
+def test_invalid_topics_folder_does_not_stop_named_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.1)  # nobody is there, however long it waits
@@ -162,7 +162,7 @@ def test_folder_named_topics_outside_a_repository_stops_no_named_topic(
 # --- what is not there -----------------------------------------------------------------------------
 
 
-def test_without_the_spark_extra_one_line_is_reported(tmp_path: Path) -> None:
+def test_missing_spark_extra_is_reported(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "class Hidden:\n"
@@ -191,7 +191,7 @@ def test_without_the_spark_extra_one_line_is_reported(tmp_path: Path) -> None:
     assert (call.out, len(call.said.splitlines())) == ("", 4)
 
 
-def test_java_that_is_too_old_is_named(tmp_path: Path) -> None:
+def test_outdated_java_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)

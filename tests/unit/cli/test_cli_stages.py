@@ -70,9 +70,7 @@ def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connecte
     assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
 
 
-def test_apply_stops_after_a_stage_that_is_not_complete_and_goes_on_from_there(
-    project: Project, fleet: dict[str, Connected]
-) -> None:
+def test_incomplete_stage_stops_apply_until_repeated(project: Project, fleet: dict[str, Connected]) -> None:
     fleet["eu"] = Down("eu")
     call = apply(project, "*").needs(1)
     assert list_outcomes(call) == {
@@ -87,7 +85,7 @@ def test_apply_stops_after_a_stage_that_is_not_complete_and_goes_on_from_there(
     assert set(list_outcomes(apply(project, "*").needs(0)).values()) == {"complete"}
 
 
-def test_stages_are_reported_in_every_format(project: Project, fleet: dict[str, Connected]) -> None:
+def test_stages_are_reported_in_json_and_markdown(project: Project, fleet: dict[str, Connected]) -> None:
     fleet["eu"] = Down("eu")
     clusters = apply(project, "*", more=("--format", "json")).needs(1).json["clusters"]
     assert {name: each["outcome"] for name, each in clusters.items()} == {
@@ -103,7 +101,7 @@ def test_stages_are_reported_in_every_format(project: Project, fleet: dict[str, 
     assert markdown.count("## kafkaform apply") == 2
 
 
-def test_clusters_of_one_stage_do_not_stop_each_other(project: Project, fleet: dict[str, Connected]) -> None:
+def test_failed_cluster_does_not_stop_own_stage(project: Project, fleet: dict[str, Connected]) -> None:
     fleet["us"] = Down("us")
     outcomes = list_outcomes(apply(project, "us", "asia").needs(1))
     assert outcomes == {"us": "failed: see above", "asia": "complete"}
@@ -120,7 +118,7 @@ def test_next_stage_waits_for_health(project: Project, fleet: dict[str, Connecte
     assert set(list_outcomes(call).values()) == {"complete"}
 
 
-def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Connected]) -> None:
+def test_saved_plans_of_clusters_are_applied(project: Project, fleet: dict[str, Connected]) -> None:
     project.run("plan", "--clusters", "eu", "--clusters", "us", "--out", "p.json").needs(0)
     saved = sorted(path.name for path in project.folder.glob("p.*json"))
     assert saved == ["p.eu.json", "p.json", "p.us.json"]
@@ -249,9 +247,7 @@ class Counted(Connected):
         self.opened.append(self.opened[-1] - 1)
 
 
-def test_overview_has_a_line_for_each_of_fifty_clusters(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overview_has_line_per_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"c{number:02}" for number in range(50)]
     clusters: dict[str, Connected] = {name: Counted(name) for name in names}
     clusters["c30"] = Down("c30")
@@ -280,7 +276,7 @@ def test_overview_has_a_line_for_each_of_fifty_clusters(
     project.run("status", "--clusters", "c08", "--overview").needs(2)
 
 
-def test_arrivals_and_comparisons_of_several_clusters(project: Project, fleet: dict[str, Connected]) -> None:
+def test_compare_and_arrivals_cover_several_clusters(project: Project, fleet: dict[str, Connected]) -> None:
     apply(project, "staging", "eu").needs(0)
     fleet["asia"] = Down("asia")
     compared = (
@@ -298,7 +294,7 @@ def test_arrivals_and_comparisons_of_several_clusters(project: Project, fleet: d
 
 
 @pytest.mark.usefixtures("fleet")
-def test_cluster_in_no_stage_is_refused_before_anything_is_applied(project: Project) -> None:
+def test_cluster_without_stage_is_refused_before_apply(project: Project) -> None:
     project.config(clusters=CLUSTERS, stages=[["staging"], ["region=eu"]])
     call = apply(project, "*").needs(64)
     assert "asia, us" in call.err

@@ -55,7 +55,7 @@ def check_refusal(project: Project, told: str, *arguments: object) -> Call:
     return call
 
 
-def test_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
+def test_only_correctly_signed_plan_is_applied(project: Project) -> None:
     private, public = write_keys(project.folder, "ci")
     _, other_key = write_keys(project.folder, "other")
     project.run("plan", "--out", "plan.json").needs(0)
@@ -87,7 +87,7 @@ def test_plan_signed_for_review_is_not_applied(project: Project) -> None:
     assert "a" in project.live()
 
 
-def test_cluster_that_takes_signed_plans_only(project: Project) -> None:
+def test_cluster_with_verify_key_refuses_unsigned_plans(project: Project) -> None:
     private, _ = write_keys(project.folder, "ci")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))

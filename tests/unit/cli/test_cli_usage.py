@@ -147,7 +147,7 @@ _OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters", "apply p.json"
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, line: str) -> None:
+def test_contradicting_command_line_is_refused(tmp_path: Path, line: str) -> None:
     project = Project(tmp_path, DEAD, "")
     project.topic("a")
     if line.startswith(_OF_CLUSTERS):
@@ -163,7 +163,7 @@ def test_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("line", WITHOUT_ADDRESS)
-def test_what_is_missing_is_named_without_a_configuration_file(tmp_path: Path, line: str) -> None:
+def test_missing_configuration_is_named(tmp_path: Path, line: str) -> None:
     Project(tmp_path, "", "").topic("a")
     call = run_in_process(*line.split(), cwd=tmp_path).needs(64)
     assert WITHOUT_ADDRESS[line] in " ".join(call.err.split())

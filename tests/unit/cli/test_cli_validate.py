@@ -32,7 +32,7 @@ def validate(capsys: pytest.CaptureFixture[str]) -> Validate:
     return lambda *arguments: Call(run(["validate", *arguments]), *capsys.readouterr())
 
 
-def test_one_line_when_all_is_well(project: Project, validate: Validate) -> None:
+def test_valid_manifests_print_single_line(project: Project, validate: Validate) -> None:
     project.topic("a")
     call = validate()
     assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
@@ -50,7 +50,7 @@ def test_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Validat
         assert call.out.endswith("resources: valid.\n")
 
 
-def test_no_stage_hides_the_problems_of_another(project: Project, validate: Validate) -> None:
+def test_every_validation_stage_reports_problems(project: Project, validate: Validate) -> None:
     head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: %s}\nspec: "
     wrong = head % "'bad name'" + "{partitons: 3, replicationFactor: 1}\n"
     project.write("topics/wrong.yaml", wrong)
@@ -72,7 +72,7 @@ def test_no_stage_hides_the_problems_of_another(project: Project, validate: Vali
     assert validate("--format", "github").needs(1).out.count("::error") == 3
 
 
-def test_every_problem_of_every_file_is_reported_with_its_place(project: Project, validate: Validate) -> None:
+def test_every_problem_is_located(project: Project, validate: Validate) -> None:
     project.config(clustrs={})
     project.write("topics/a.yaml", "apiVersion: kafkaform/v1\nkind: Topik\nmetadata: {name: a}\nspec: {}\n")
     project.topic("b", partitons=3)
@@ -90,7 +90,7 @@ def test_every_problem_of_every_file_is_reported_with_its_place(project: Project
         assert [line for line in lines if line.startswith(place) and meant in line], call.err
 
 
-def test_warnings_do_not_fail_and_errors_of_rules_do(project: Project, validate: Validate) -> None:
+def test_warnings_do_not_fail_validation(project: Project, validate: Validate) -> None:
     project.topic("a", **THIN)
     call = validate()
     assert (call.code, call.said) == (0, "")
@@ -103,7 +103,7 @@ def test_warnings_do_not_fail_and_errors_of_rules_do(project: Project, validate:
     assert validate().needs(1).out.endswith("2 resources: 1 error, 1 warning.\n")
 
 
-def test_all_environments_unless_one_is_chosen(
+def test_validation_covers_all_environments_by_default(
     project: Project, validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.config(environments=["dev", "prod"])
@@ -118,7 +118,7 @@ def test_all_environments_unless_one_is_chosen(
     assert "did you mean 'prod'?" in validate("-e", "prd").needs(64).err
 
 
-def test_unknown_environment_hides_no_other_problem(project: Project, validate: Validate) -> None:
+def test_unknown_environment_does_not_hide_problems(project: Project, validate: Validate) -> None:
     project.config(environments=["dev", "prod"])
     project.topic("a")
     unknown = "there is no environment 'prd' in kafkaform.yaml"
@@ -152,7 +152,7 @@ def test_overrides_need_an_environment(project: Project, validate: Validate) -> 
     assert validate("-e", "dev").code == 0
 
 
-def test_names_values_and_files_cannot_act_on_the_terminal(project: Project, validate: Validate) -> None:
+def test_terminal_escapes_in_manifests_are_escaped(project: Project, validate: Validate) -> None:
     evil = f"x{ESCAPE}[31m\r\n\x07\u202e|<b>"
     project.topic(evil[:1], metadata={"name": evil})
     assert r"\x1b[31m" in validate().needs(1).both
@@ -183,7 +183,7 @@ def test_missing_file_is_named(
     assert ("kafkaform init" in call.err) == (arguments != ["nope.yaml"]), "a named file is another slip"
 
 
-def test_finding_of_some_environments_names_them(project: Project, validate: Validate) -> None:
+def test_finding_names_affected_environments(project: Project, validate: Validate) -> None:
     project.config(environments=["dev", "test", "prod"])
     project.topic("a", **THIN)
     project.topic("b", overrides={"dev": THIN, "test": {}, "prod": {}})
@@ -194,7 +194,7 @@ def test_finding_of_some_environments_names_them(project: Project, validate: Val
     assert "(in " not in validate("-e", "dev").out
 
 
-def test_brokers_of_the_environments_cluster_are_known(project: Project, validate: Validate) -> None:
+def test_broker_count_of_environment_is_used_by_rules(project: Project, validate: Validate) -> None:
     cluster = {"environment": "prod", "client": {"bootstrap.servers": "h:1"}}
     project.config(environments=["prod"], clusters={"a": cluster})
     project.topic("a", partitions=4)
@@ -203,7 +203,7 @@ def test_brokers_of_the_environments_cluster_are_known(project: Project, validat
     assert "KF105" in validate().out
 
 
-def test_annotations_are_of_files_in_the_checkout_of_a_job(
+def test_annotation_paths_are_relative_to_workspace(
     project: Project, validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.topic("a", partitons=3)
@@ -215,7 +215,7 @@ def test_annotations_are_of_files_in_the_checkout_of_a_job(
         assert (call.out, call.err) == (f"::error {place}::{suggested}\n1 problem in the input\n", "")
 
 
-def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Validate) -> None:
+def test_sarif_has_findings_and_invalid_input(project: Project, validate: Validate) -> None:
     project.topic("a", **THIN)
     call = validate("--format", "sarif")
     assert (call.code, call.err) == (0, "")
@@ -250,7 +250,7 @@ def waive(code: str, reason: str = "why") -> dict[str, Any]:
     return {"annotations": {f"kafkaform/waive.{code}": reason}}
 
 
-def test_waived_error_is_shown_and_counts_for_nothing(project: Project, validate: Validate) -> None:
+def test_waived_error_is_listed_and_not_counted(project: Project, validate: Validate) -> None:
     project.config(rules={"KF109": "error"})
     project.topic("a", **THIN)
     assert validate().code == 1
@@ -294,7 +294,7 @@ def test_waiver_without_effect_is_reported(
         ("policy/wide", {"partitions": 3, "overrides": {"dev": {"partitions": 1}}}, ["prod"]),
     ],
 )
-def test_waiver_that_may_have_an_effect_is_not_reported(
+def test_waiver_with_possible_effect_is_not_reported(
     project: Project, validate: Validate, code: str, spec: dict[str, Any], unused_in: list[str]
 ) -> None:
     project.config(environments=["dev", "prod"], policies=[WIDE])
@@ -326,7 +326,7 @@ def branch(project: Project) -> Project:
 
 
 @pytest.mark.usefixtures("branch")
-def test_findings_of_the_branch_come_first_and_others_are_counted(validate: Validate) -> None:
+def test_findings_of_branch_come_first(validate: Validate) -> None:
     call = validate("--changed-since", "main")
     lines = call.out.splitlines()
     assert [line.split(":")[0] for line in lines[:-2]] == ["topics/b.yaml"] * 2
@@ -346,7 +346,7 @@ def test_findings_of_the_branch_come_first_and_others_are_counted(validate: Vali
     assert {"topics/a.yaml", "topics/b.yaml"} == set(files)
 
 
-def test_errors_are_listed_wherever_they_are(branch: Project, validate: Validate) -> None:
+def test_inherited_errors_are_listed(branch: Project, validate: Validate) -> None:
     branch.topic("a b", partitions=1)
     commit(branch, "an error that the branch inherits")
     subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
@@ -359,7 +359,7 @@ def test_errors_are_listed_wherever_they_are(branch: Project, validate: Validate
 
 
 @pytest.mark.parametrize("inherited", [True, False])
-def test_broken_file_does_not_change_what_is_listed(
+def test_invalid_file_does_not_hide_findings_of_branch(
     branch: Project, validate: Validate, inherited: bool
 ) -> None:
     branch.topic("c", partitons=3)
@@ -382,9 +382,7 @@ def test_broken_file_does_not_change_what_is_listed(
 # --- defaults ----------------------------------------------------------------------------------------
 
 
-def test_default_that_every_manifest_replaces_is_reported_at_its_line(
-    project: Project, validate: Validate
-) -> None:
+def test_overridden_default_is_reported_at_own_line(project: Project, validate: Validate) -> None:
     defaults = "defaults:\n  Topic:\n    retention: 7d\n    config:\n      segment.ms: 1d\n"
     project.write("kafkaform.yaml", f"apiVersion: kafkaform/v1\nkind: Config\n{defaults}")
     project.topic("a", retention="1d")
@@ -399,7 +397,7 @@ def test_default_that_every_manifest_replaces_is_reported_at_its_line(
     assert "KF117" not in validate().out
 
 
-def test_finding_about_a_default_is_at_its_line(project: Project, validate: Validate) -> None:
+def test_finding_about_default_is_located_at_default(project: Project, validate: Validate) -> None:
     defaults = "defaults:\n  Topic:\n    config:\n      min.insync.replicas: 4\n"
     project.write("kafkaform.yaml", f"apiVersion: kafkaform/v1\nkind: Config\n{defaults}")
     project.topic("a", partitions=6, replicationFactor=3)
@@ -414,7 +412,7 @@ def test_finding_about_a_default_is_at_its_line(project: Project, validate: Vali
 # --- many findings -----------------------------------------------------------------------------------
 
 
-def test_findings_that_are_alike_are_grouped(project: Project, validate: Validate) -> None:
+def test_similar_findings_are_grouped(project: Project, validate: Validate) -> None:
     for number in range(30):
         project.topic(f"t{number:02}", partitions=3, replicationFactor=1)
         project.group(f"g{number:02}", topics=[f"x.t{number:02}"])
@@ -482,7 +480,7 @@ def related(project: Project, validate: Validate) -> Callable[[], set[tuple[str 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("broken", RELATED)
-def test_broken_file_causes_no_finding_elsewhere(
+def test_invalid_file_causes_no_other_findings(
     project: Project, related: Callable[[], set[tuple[str | None, str]]], broken: str, damage: str
 ) -> None:
     expected = related()
@@ -494,7 +492,7 @@ def test_broken_file_causes_no_finding_elsewhere(
 
 
 @pytest.mark.parametrize("absent", ["orders", "audit", "readers", "auditors"])
-def test_related_manifests_have_findings_without_each_other(
+def test_missing_related_manifest_causes_findings(
     project: Project, related: Callable[[], set[tuple[str | None, str]]], absent: str
 ) -> None:
     expected = related()
@@ -502,7 +500,7 @@ def test_related_manifests_have_findings_without_each_other(
     assert not related() <= expected
 
 
-def test_invalid_manifest_hides_no_finding_of_others(project: Project, validate: Validate) -> None:
+def test_invalid_manifest_does_not_hide_other_findings(project: Project, validate: Validate) -> None:
     project.topic("a", partitons=3)
     project.group("g", topics=["x.b"])
     project.write(
@@ -585,5 +583,5 @@ def test_watch_validates_again_when_a_file_changes(
 @pytest.mark.parametrize(
     ("arguments", "said"), [(("-",), "stdin"), (("--format", "json"), "--watch prints text alone")]
 )
-def test_watch_needs_files_and_a_reader(validate: Validate, arguments: tuple[str, ...], said: str) -> None:
+def test_watch_refuses_stdin_and_json(validate: Validate, arguments: tuple[str, ...], said: str) -> None:
     assert said in validate("--watch", *arguments).needs(64).err

@@ -62,16 +62,16 @@ def test_main_help_has_every_command_once(capsys: pytest.CaptureFixture[str]) ->
     assert show(capsys, "help") == shown
 
 
-def test_help_of_the_connection_explains_each_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_connection_help_lists_environment_variables(capsys: pytest.CaptureFixture[str]) -> None:
     shown = show(capsys, "help", "connection")
     variables = ("CONFIG", "CLUSTER", "BOOTSTRAP_SERVER", "COMMAND_CONFIG", "ENVIRONMENT")
     assert all(f"KAFKAFORM_{name}]" in "".join(shown.split()) for name in variables)
 
 
-def test_other_names_are_of_commands_that_exist() -> None:
+def test_alternative_names_refer_to_existing_commands() -> None:
     assert {name.split()[0] for name in OTHER_NAMES.values()} <= COMMANDS.keys()
     assert not OTHER_NAMES.keys() & COMMANDS.keys()
 
 
-def test_versions_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_options_print_equal_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert len({show(capsys, option) for option in ("--version", "-V", "version")}) == 1

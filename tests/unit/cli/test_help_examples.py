@@ -77,5 +77,5 @@ def test_example_runs(project: Project, example: str) -> None:
     run(project, example + extra).needs(0)
 
 
-def test_only_examples_are_excepted() -> None:
+def test_parsed_only_examples_are_documented() -> None:
     assert PARSED_ONLY.keys() <= {*EXAMPLES, *(each for examples in EXAMPLES.values() for each in examples)}

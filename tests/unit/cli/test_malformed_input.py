@@ -209,7 +209,9 @@ def _list_malformed(document: dict[str, Any], turns: set[int]) -> Iterator[tuple
 
 @_TURNS
 @pytest.mark.parametrize("kind", KINDS)
-def test_malformed_manifest_is_located_and_hides_nothing(kind: str, turns: set[int], tmp_path: Path) -> None:
+def test_malformed_manifest_is_located_without_hiding_others(
+    kind: str, turns: set[int], tmp_path: Path
+) -> None:
     manifests = [*_build_manifests(kind)]
     spec = load_schema(KINDS[kind].schema)["$defs"]["spec"]["properties"]
     assert set(manifests[0]["spec"]) == set(spec), "the test must have every field"

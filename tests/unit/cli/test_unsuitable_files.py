@@ -77,7 +77,7 @@ def reason(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("given", [*COMMANDS, *CLIENTS])
-def test_no_command_waits_for_a_file_or_reads_it_without_end(
+def test_unsuitable_file_is_refused_without_blocking(
     given: str, reason: str, tmp_path: Path, servers: str
 ) -> None:
     project = Project(tmp_path, servers, "")
@@ -94,7 +94,7 @@ def test_no_command_waits_for_a_file_or_reads_it_without_end(
     assert reason in call.words
 
 
-def test_passwords_and_tokens_are_not_waited_for(reason: str) -> None:
+def test_unsuitable_secret_file_is_refused(reason: str) -> None:
     with pytest.raises(UnreadableSecret, match=reason):
         read_secret(Reference("file", "odd.json"))
     token_file = TokenFileSettings(Path("odd.json"))
@@ -102,7 +102,7 @@ def test_passwords_and_tokens_are_not_waited_for(reason: str) -> None:
         cast("TokenSource", make_token_source(SaslSettings("OAUTHBEARER", tokens=token_file))).token()
 
 
-def test_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_submitted_job_refuses_unsuitable_files(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--out", "x", "--bootstrap-server", "127.0.0.1:1"]
     with pytest.raises(SystemExit):
         submit.run([*arguments, "--policies", "odd.json"])
@@ -112,7 +112,7 @@ def test_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[st
         submit.client_properties(given)
 
 
-def test_neither_spark_nor_librdkafka_opens_a_pipe(tmp_path: Path) -> None:
+def test_spark_and_librdkafka_do_not_open_named_pipes(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     os.mkfifo(tmp_path / "records/a.json")
     call = run_in_process("skew", "--from", "records", cwd=tmp_path).needs(1)
@@ -132,14 +132,14 @@ def test_neither_spark_nor_librdkafka_opens_a_pipe(tmp_path: Path) -> None:
         'cat t.yaml | "$@" /dev/stdin',
     ],
 )
-def test_pipe_that_the_command_was_started_with_is_read(script: str, tmp_path: Path) -> None:
+def test_pipe_given_on_command_line_is_read(script: str, tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(manifest("orders", {"partitions": 1, "replicationFactor": 1}) + "#")
     shell = ["bash", "-c", script, "bash", *command("validate")]
     done = subprocess.run(shell, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "1 resource: valid.\n"), done
 
 
-def test_file_without_a_size_is_read_to_its_end() -> None:
+def test_file_without_size_is_read_completely() -> None:
     assert read_file("/proc/self/status").startswith(b"Name:")
 
 
@@ -164,7 +164,7 @@ READERS = {
 }  # submit: four bytes of a regular file
 
 
-def test_files_of_users_are_opened_in_one_place() -> None:
+def test_user_files_are_opened_by_common_readers_only() -> None:
     opening = re.compile(r"\.read_(?:text|bytes)\([^)]|\b(?:[a-z_]+)\.read_bytes\(|[\"']rb[\"']|FileIO")
     modules = (path for room in ("kafkaform", "spark_validation") for path in (ROOT / room).rglob("*.py"))
     found = {str(path.relative_to(ROOT)) for path in modules if opening.search(path.read_text("utf-8"))}

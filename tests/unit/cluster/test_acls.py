@@ -58,7 +58,7 @@ def write(
     return AccessWriter(controller).write(connection, operations, False, guard)
 
 
-def test_partial_failure_goes_no_further() -> None:
+def test_refused_acl_creation_sends_no_deletion() -> None:
     refused = {"error_code": 42, "error_message": "no"}
     controller = Controller([refused, DONE], [{**DONE, "matches": []}])
     outcomes = write(controller, "a", "b")
@@ -66,13 +66,13 @@ def test_partial_failure_goes_no_further() -> None:
     assert controller.sent == [("CreateAcls", 2), ("DeleteAcls", 1)]
 
 
-def test_answer_that_lacks_parts_leaves_the_outcome_unknown() -> None:
+def test_incomplete_acl_response_is_unknown_outcome() -> None:
     controller = Controller([DONE])
     assert {type(outcome) for outcome in write(controller, "a", "b").values()} == {OutcomeUnknown}
     assert controller.sent == [("CreateAcls", 2)]
 
 
-def test_lost_lock_sends_nothing_more() -> None:
+def test_lost_lock_stops_acl_requests() -> None:
     with pytest.raises(LockLost):
         write(Controller(), "a", lost_at=1)
     controller = Controller([DONE])
@@ -80,7 +80,7 @@ def test_lost_lock_sends_nothing_more() -> None:
     assert controller.sent == [("CreateAcls", 1)]
 
 
-def test_deletion_that_matched_another_acl_is_an_error() -> None:
+def test_deletion_of_unexpected_acl_is_error() -> None:
     second = {"resource_type": 2, "resource_name": "y", "pattern_type": 3, "principal": "User:a"}
     second |= {"host": "*", "operation": 3, "permission_type": 3}
     controller = Controller([DONE], [{**DONE, "matches": [{**DONE, **second}]}])
@@ -88,14 +88,14 @@ def test_deletion_that_matched_another_acl_is_an_error() -> None:
     assert isinstance(outcome, RequestRejected)
 
 
-def test_acls_of_a_later_kafka_are_counted() -> None:
+def test_acls_of_unknown_type_are_counted() -> None:
     reading = AccessReading((), AuthorizerSettings(), unknown=2)
     connection: Any = None
     read = AccessReader(lambda _: reading).observe(connection, [], lambda _: True)
     assert [note.code for note in read.diagnostics] == ["KF433"]
 
 
-def test_lagging_broker_is_visible_in_the_state() -> None:
+def test_acl_missing_on_broker_is_in_state() -> None:
     """Each broker decides by its own copy of the metadata, so that an apply waits for all of them."""
     ref = ResourceRef("Access", "User:a")
     everywhere, new = (parse_path(f"allow Read on topic {name}", ref.name) for name in ("old", "new"))

@@ -203,7 +203,7 @@ def start_cluster(answer: Callable[[int, bytes], object], **options: Any) -> Ite
 # --- one connection -------------------------------------------------------------------------------
 
 
-def test_requests_and_answers() -> None:
+def test_requests_have_header_and_responses_are_in_order() -> None:
     with socket_to(lambda _, body: body.upper()) as (server, first):
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
         assert first.offered == VERSIONS
@@ -214,7 +214,7 @@ def test_requests_and_answers() -> None:
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
-def test_large_responses_come_whole() -> None:
+def test_large_responses_are_read_completely() -> None:
     with socket_to(lambda _, body: body * 3_000_000) as (_, first):
         assert first.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
 
@@ -258,7 +258,7 @@ def test_closed_connection_hints_at_security_protocol() -> None:
     assert "security.protocol" in (caught.value.hint or "")
 
 
-def test_version_response_has_the_connect_timeout() -> None:
+def test_version_response_is_limited_by_connect_timeout() -> None:
     caught = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
     with broker(lambda *_: b"", versions=Drip) as server, caught:
         BrokerSocket(server.address, NOBODY, connect_s=0.2)
@@ -274,13 +274,13 @@ def test_version_response_has_the_connect_timeout() -> None:
         told_versions()[:-1],
     ],
 )
-def test_versions_that_cannot_be(told: object) -> None:
+def test_invalid_version_response_is_refused(told: object) -> None:
     refused = pytest.raises(MalformedResponse, match="malformed answer to ApiVersions v2")
     with broker(lambda *_: b"", versions=lambda: told) as server, refused:
         open_socket(server)
 
 
-def test_tls_handshake_that_drips() -> None:
+def test_slow_tls_handshake_times_out() -> None:
     head = Drip(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0\x03\x03")
     tls = replace(NOBODY, tls=ssl.create_default_context())
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -289,7 +289,7 @@ def test_tls_handshake_that_drips() -> None:
             BrokerSocket(server.getsockname(), tls, connect_s=0.2)
 
 
-def test_only_addresses_of_the_asked_family_are_used() -> None:
+def test_only_addresses_of_configured_family_are_used() -> None:
     with broker(lambda *_: b"") as server:
         place = ("localhost", server.address[1])
         BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET)).close()
@@ -313,13 +313,13 @@ def test_memory_grows_with_received_bytes() -> None:
     assert peak - before < ECHO.largest / 3
 
 
-def test_header_with_fields_that_nobody_defined() -> None:
+def test_undefined_tagged_field_in_header_is_refused() -> None:
     damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
     with socket_to(lambda *_: damaged) as (_, first), pytest.raises(MalformedResponse, match="tagged fields"):
         first.send(TAGGED, [b""])
 
 
-def test_request_that_is_not_taken_off_our_hands() -> None:
+def test_blocked_request_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer_once() -> None:
@@ -341,13 +341,13 @@ def test_request_that_is_not_taken_off_our_hands() -> None:
 @pytest.mark.parametrize(
     "place", [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a\0b", 1), ("\udcff", 1), ("", 1)]
 )
-def test_addresses_that_are_none(place: tuple[str, int]) -> None:
+def test_invalid_addresses_are_refused(place: tuple[str, int]) -> None:
     """As brokers may tell them."""
     with pytest.raises(ClusterError):
         BrokerSocket(place, NOBODY, connect_s=0.5)
 
 
-def test_requests_are_logged_without_their_content(caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_are_logged_without_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
     with socket_to(lambda *_: answers.pop(0)) as (server, first):
@@ -387,7 +387,7 @@ def test_closed_connection_is_opened_again() -> None:
         assert (server.connections, answers) == (7, [])
 
 
-def test_broker_that_is_silent_is_asked_once() -> None:
+def test_silent_broker_is_not_sent_repeated_requests() -> None:
     answers: list[object] = [b"first", ..., b"late"]
     with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
@@ -408,7 +408,7 @@ def test_next_bootstrap_server_is_tried() -> None:
         brokers(gone, server).read_api_versions()
 
 
-def test_silent_bootstrap_server_leaves_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_bootstrap_server_leaves_time_for_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._MIN_CONNECT_S", 0.1)
     patience: list[float | None] = []
 
@@ -464,7 +464,7 @@ def two_brokers(
         cluster.close()
 
 
-def test_broker_that_is_down_is_named() -> None:
+def test_stopped_broker_is_named() -> None:
     gone = stopped_broker()
     with two_brokers(lambda *_: b"one", lambda *_: b"two", gone=gone) as (_, _, cluster):
         responses = cluster.send_to_each(ECHO, b"", 1.0)
@@ -477,7 +477,7 @@ def test_broker_that_is_down_is_named() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
-def test_many_requests_are_spread_and_ordered(count: int) -> None:
+def test_requests_are_spread_over_brokers_in_order(count: int) -> None:
     """A broker that is named and is not there leaves its share to the first, and costs nobody an answer."""
     bodies = [f"{number}".encode() for number in range(count)]
     answers = [lambda _, body, name=name: name + body for name in (b"first ", b"second ")]
@@ -490,7 +490,7 @@ def test_many_requests_are_spread_and_ordered(count: int) -> None:
         assert sum(key == CHANGE.key for key, *_ in first.heard) == count
 
 
-def test_controller_is_asked_directly() -> None:
+def test_controller_is_requested_directly() -> None:
     """ZooKeeper elects the leader."""
     tags = b"\x00"
     refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
@@ -526,7 +526,7 @@ def test_empty_cluster_and_malformed_response_are_errors() -> None:
         assert responses[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
 
 
-def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_of_interrupted_request_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     with start_cluster(lambda _, body: body) as (_, cluster):
         cluster.read_api_versions()
         with monkeypatch.context() as patched:
@@ -561,7 +561,7 @@ def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         thread.join(60)
 
 
-def test_connection_opened_after_the_end_is_closed() -> None:
+def test_connection_opened_after_close_is_refused() -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
@@ -606,7 +606,7 @@ def test_versions_are_chosen_for_each_broker() -> None:
 # --- what changes something ------------------------------------------------------------------------
 
 
-def test_change_whose_answer_is_lost_is_not_sent_again() -> None:
+def test_change_with_lost_response_is_not_repeated() -> None:
     answers: list[object] = [b"first", None]
     with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
@@ -680,7 +680,7 @@ def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, 
         cluster.close()
 
 
-def test_login_comes_before_all_requests() -> None:
+def test_login_precedes_requests() -> None:
     answers = [handshake(0), encode_authentication(b""), b"here"]
     with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
@@ -703,7 +703,7 @@ def test_login_comes_before_all_requests() -> None:
         ),
     ],
 )
-def test_login_that_is_refused_is_final(answers: list[bytes], said: str, hint: str) -> None:
+def test_refused_login_is_not_repeated(answers: list[bytes], said: str, hint: str) -> None:
     remaining = [*answers]
     with asking_for_logins(lambda *_: remaining.pop(0)) as server:
         with pytest.raises(AuthenticationFailed, match=said) as caught:
@@ -720,7 +720,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def test_login_is_renewed_before_it_ends(ahead: list[float]) -> None:
+def test_login_is_renewed_before_session_ends(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
@@ -736,7 +736,7 @@ def test_login_is_renewed_before_it_ends(ahead: list[float]) -> None:
         assert server.connections == 1
 
 
-def test_bootstrap_connection_serves_its_broker() -> None:
+def test_bootstrap_connection_is_reused_for_own_broker() -> None:
     with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
@@ -793,7 +793,7 @@ def test_election_follows_the_controller() -> None:
         connection.close()
 
 
-def test_missing_controller_is_refused_in_time() -> None:
+def test_missing_controller_is_refused_within_timeout() -> None:
     answer = pack(">ih", 0, 41) + b"\x00\x01\x00"
     with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
         connection = Connection({}, lambda: settings(server))
@@ -805,7 +805,7 @@ def test_missing_controller_is_refused_in_time() -> None:
         connection.close()
 
 
-def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
+def test_ctrl_c_does_not_wait_for_silent_broker() -> None:
     def interrupt() -> None:
         while not any(key == ECHO.key for key, *_ in server.heard):
             time.sleep(0.01)
@@ -819,7 +819,7 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
         assert time.monotonic() - begun < 60
 
 
-def test_request_after_a_failed_one_has_a_new_connection() -> None:
+def test_request_after_failure_uses_new_connection() -> None:
     """The connection is closed under it, as it is out of step."""
     answers: list[object] = [..., b"second"]
     with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (
@@ -853,9 +853,7 @@ def test_malformed_response_leaves_a_change_unknown() -> None:
         assert len(server.heard) == 1
 
 
-def test_login_has_one_deadline_for_all_of_its_answers(
-    ahead: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_login_has_single_deadline(ahead: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 60.0)
 
     def answer(key: int, _: bytes) -> object:

@@ -87,7 +87,7 @@ def test_quotas_are_read_in_one_request() -> None:
         (float(2**63), "9223372036854775807"),
     ],
 )
-def test_doubles_are_texts_as_manifests_have_them(value: float, text: str) -> None:
+def test_quota_values_are_formatted_as_in_manifests(value: float, text: str) -> None:
     read = read_quotas(
         Brokers(build_describe_response(({"user": "alice"}, {"request_percentage": value}))).connection
     )
@@ -133,7 +133,7 @@ def build_alter_response(*parts: tuple[str, int]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
+def test_alteration_lists_set_and_removed_limits(dry: bool) -> None:
     brokers = Brokers(build_alter_response(("alice", 0)))
     operation = AlterQuota(ALICE, {"producer_byte_rate": "1048576"}, ("request_percentage",))
     assert write_quotas(brokers, operation, dry=dry) == [None]
@@ -144,7 +144,7 @@ def test_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_request_is_written_in_every_version(version: int) -> None:
+def test_quota_requests_are_encoded_in_every_version(version: int) -> None:
     brokers = Brokers(build_alter_response(("alice", 0)))
     write_quotas(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}, ("request_percentage",)))
     body = ALTER_QUOTAS.write(brokers.requests[0], version)
@@ -152,7 +152,7 @@ def test_request_is_written_in_every_version(version: int) -> None:
     assert DESCRIBE_QUOTAS.write({"components": (), "strict": False}, version)[-1:] == b"\x00"
 
 
-def test_outcomes_are_those_of_their_entities() -> None:
+def test_quota_outcomes_belong_to_their_entities() -> None:
     bob, carol = (ResourceRef("ClientQuota", f"user={name}") for name in ("bob", "carol"))
     limits = {"producer_byte_rate": "1"}
     operations = [AlterQuota(ref, limits) for ref in (ALICE, bob, carol)]
@@ -166,7 +166,7 @@ def test_outcomes_are_those_of_their_entities() -> None:
     assert isinstance(silent, OutcomeUnknown)
 
 
-def test_lost_lock_or_unknown_entity_sends_nothing() -> None:
+def test_lost_lock_or_unknown_entity_sends_no_request() -> None:
     def lose_lock() -> None:
         raise LockLost("gone")
 

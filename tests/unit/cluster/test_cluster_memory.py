@@ -42,7 +42,7 @@ def test_denied_change_is_neither_checked_nor_carried_out(cluster: MemoryCluster
     assert isinstance(cluster.execute([changes[1]])[0], PermissionDenied)
 
 
-def test_layout_lags_behind_what_the_controllers_know(cluster: MemoryCluster) -> None:
+def test_layout_lags_behind_reassignment(cluster: MemoryCluster) -> None:
     (held,) = cluster.layout().topics["b"]
     new = next(broker for broker in (1, 2, 3) if broker not in held.replicas)
     cluster.pace(1)

@@ -78,7 +78,7 @@ def test_properties_load_independently() -> None:
             _ = worker.failing
 
 
-def test_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_brokers_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed port refuses at once: that is no reason to give up before the time is over."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection._PAUSE_S", 0.0)
     refusals = [ClusterError("refused")] * 3
@@ -117,7 +117,7 @@ def test_wait_for_a_cluster_is_announced(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "error", [AuthenticationFailed("no"), NotOffered("Metadata"), MalformedResponse("no")]
 )
-def test_refusal_of_a_broker_is_not_waited_for(error: ClusterError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_refusal_is_not_retried(error: ClusterError, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, asked = TransportSettings(()), []
 
     def read_api_versions(brokers: Brokers, _node: int | None = None) -> dict[int, tuple[int, int]]:

@@ -17,7 +17,7 @@ from kafkaform.core.errors import (
 )
 
 
-def test_error_codes_have_the_names_of_librdkafka() -> None:
+def test_error_codes_match_librdkafka() -> None:
     # Names and messages are those that librdkafka shows.
     for code in ErrorCode:
         theirs = KafkaError(code)
@@ -49,5 +49,5 @@ def test_error_codes_have_the_names_of_librdkafka() -> None:
         (ErrorCode.INVALID_CONFIG, RequestRejected),
     ],
 )
-def test_codes_are_errors_of_ours(code: int, kind: type[ClusterError]) -> None:
+def test_error_codes_have_exception_types(code: int, kind: type[ClusterError]) -> None:
     assert type(translate_code(code, "")) is kind

@@ -39,7 +39,7 @@ def protocols(offered: Mapping[int, tuple[int, int]], *enabled: str | None) -> f
         (NEW, {"classic", "consumer", "share", "streams"}),
     ],
 )
-def test_protocols_are_those_whose_heartbeats_a_broker_takes(
+def test_group_protocols_follow_supported_heartbeats(
     offered: Mapping[int, tuple[int, int]], wanted: set[str]
 ) -> None:
     assert protocols(offered) == wanted, "of brokers that tell no configs"
@@ -48,5 +48,5 @@ def test_protocols_are_those_whose_heartbeats_a_broker_takes(
 
 
 @pytest.mark.parametrize("other", ["classic", None])
-def test_in_a_rolling_upgrade_old_brokers_count(other: str | None) -> None:
+def test_older_broker_limits_group_protocols(other: str | None) -> None:
     assert protocols(NEW, "classic,consumer", other) == frozenset({"classic"})

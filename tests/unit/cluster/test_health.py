@@ -11,12 +11,12 @@ from kafkaform.core.health import Health
 from kafkaform.core.partitions import PartitionState
 
 
-def test_topics_that_exist_once_are_listed_once() -> None:
+def test_health_lists_each_topic_once() -> None:
     parts = tuple(PartitionState(name, n, 1, (1,), (1,)) for name in ("b", "a") for n in range(2))
     assert Health(1, (), parts).topics == ["b", "a"]
 
 
-def test_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_connection_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "_PAUSE_S", 0)
     failures = [ClusterError("refused")] * 2
 
@@ -45,5 +45,5 @@ def test_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
         ({2: (0, 11), 3: (0, 13)}, ""),
     ],
 )
-def test_release_is_the_newest_complete_one(offered: dict[int, tuple[int, int]], release: str) -> None:
+def test_release_is_newest_completely_supported(offered: dict[int, tuple[int, int]], release: str) -> None:
     assert find_release(offered) == release

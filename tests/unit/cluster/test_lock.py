@@ -30,7 +30,7 @@ SILENT = Holder("client kafkaform-lock-7 at 10.0.0.7")
         (Holder("bob", since=NOW.astimezone(timezone(timedelta(hours=5)))), "bob since 23:01:47 UTC, 0s"),
     ],
 )
-def test_holder_is_described_in_short(holder: Holder, text: str) -> None:
+def test_lock_holder_is_described_briefly(holder: Holder, text: str) -> None:
     assert holder.describe(NOW) == text
 
 
@@ -43,14 +43,12 @@ def test_holder_is_described_in_short(holder: Holder, text: str) -> None:
     st.none() | st.integers(1, 2**31),
     st.none() | st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)),
 )
-def test_introduction_is_read_as_it_was_written(
-    who: str, purpose: str, process: int | None, since: datetime | None
-) -> None:
+def test_lock_holder_round_trips(who: str, purpose: str, process: int | None, since: datetime | None) -> None:
     holder = Holder(who, purpose, process, since)
     assert parse_holder(format_holder(holder, "m1"), "m1") == holder
 
 
-def test_introduction_is_plain_json_of_one_hold() -> None:
+def test_lock_introduction_is_json_for_own_mark() -> None:
     assert parse_holder(format_holder(ALICE, "m1"), "m2") is None
     # An introduction is plain json.
     assert json.loads(format_holder(ALICE, "m1")) == {
@@ -76,12 +74,12 @@ def test_introduction_is_plain_json_of_one_hold() -> None:
         "[" * 100_000,
     ],
 )
-def test_invalid_introduction_is_none(text: str) -> None:
+def test_invalid_lock_introduction_is_ignored(text: str) -> None:
     assert parse_holder(text, "m") is None
 
 
 @pytest.mark.parametrize("letter", ["a", "\N{GRINNING FACE}", "\x01", '"', "\udc80"])
-def test_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
+def test_lock_introduction_fits_offset_metadata(letter: str) -> None:
     """`offset.metadata.max.bytes` is 4096 by default, and some letters take several bytes, or an escape."""
     text = format_holder(Holder(letter * 5_000, letter * 5_000, 2**31, NOW), "m" * 12)
     assert len(text.encode()) <= 4_096
@@ -127,12 +125,12 @@ class Contention:
         )
 
 
-def test_free_lock_is_had_at_once_and_in_silence() -> None:
+def test_free_lock_is_acquired_without_waiting() -> None:
     scene = Contention(0)
     assert (scene.acquire(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
 
 
-def test_holder_is_repeated_now_and_then() -> None:
+def test_waiting_lock_repeats_holder() -> None:
     scene = Contention(40)
     assert scene.acquire(90) == "mine"
     assert [at for at, _ in scene.said] == [0, REMIND_S, 2 * REMIND_S]
@@ -142,7 +140,7 @@ def test_holder_is_repeated_now_and_then() -> None:
     assert max(scene.time.naps) == RETRY_S
 
 
-def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
+def test_lock_waiting_ends_at_timeout() -> None:
     assert Contention(10).acquire(10) == "mine"
     scene = Contention(60)
     with pytest.raises(LockHeld) as caught:
@@ -163,7 +161,7 @@ def test_zero_timeout_tries_once() -> None:
     assert "waited" not in caught.value.message
 
 
-def test_holder_may_identify_itself_first_or_never() -> None:
+def test_unknown_lock_holder_is_reported_by_group() -> None:
     scene = Contention(2, [SILENT, ALICE])
     assert scene.acquire(90) == "mine"
     assert [(at, "alice" in line) for at, line in scene.said] == [(RETRY_S, True)]

@@ -117,7 +117,7 @@ def membership(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memb
     made.leave()
 
 
-def test_leader_of_a_generation_is_the_member(played: Played, membership: Membership) -> None:
+def test_member_joins_proves_and_leaves(played: Played, membership: Membership) -> None:
     assert membership.join("hello")
     membership.prove()
     membership.leave()
@@ -150,7 +150,7 @@ JOINS = {
 
 
 @pytest.mark.parametrize("case", JOINS)
-def test_member_joins_or_leaves(played: Played, membership: Membership, case: str) -> None:
+def test_member_joins_or_leaves_by_response(played: Played, membership: Membership, case: str) -> None:
     request, responses, holds, joins = JOINS[case]
     played.scripted[request] = [*responses]
     assert membership.join("hello") == holds
@@ -160,7 +160,7 @@ def test_member_joins_or_leaves(played: Played, membership: Membership, case: st
         assert played.asked[-1] == "LeaveGroup"
 
 
-def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, membership: Membership) -> None:
+def test_unfenced_commits_refuse_lock(played: Played, membership: Membership) -> None:
     played.fencing = False
     with pytest.raises(RequestRejected, match="of any client") as caught:
         membership.join("hello")
@@ -182,7 +182,7 @@ def test_moved_coordinator_is_found_again(
 
 
 @pytest.mark.parametrize("member", [OTHER, MINE])
-def test_unformed_group_is_held_by_another_member(
+def test_forming_group_is_held_by_other_member(
     played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch, member: str
 ) -> None:
     monkeypatch.setattr(lock_membership, "JOIN_TIMEOUT_S", 0.05)
@@ -197,7 +197,7 @@ def test_unformed_group_is_held_by_another_member(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_removed_member_has_lost_the_lock_for_good(played: Played, membership: Membership, code: int) -> None:
+def test_removed_member_loses_lock(played: Played, membership: Membership, code: int) -> None:
     assert membership.join("hello")
     played.scripted["OffsetCommit"] = [code]
     for _ in range(2):
@@ -232,7 +232,7 @@ def test_refused_heartbeat_loses_the_lock(
         (ErrorCode.INVALID_SESSION_TIMEOUT, RequestRejected, "session timeout"),
     ],
 )
-def test_refusal_to_join_has_its_reason(
+def test_refused_join_gives_reason(
     played: Played, membership: Membership, code: ErrorCode, error: type[ClusterError], said: str
 ) -> None:
     played.scripted["JoinGroup"] = [code]
@@ -252,7 +252,7 @@ def test_silent_coordinator_loses_the_lock(
         membership.prove()
 
 
-def test_missing_protocol_fails_at_once(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_group_protocol_fails_immediately(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connected:
         def separate(self, _: str) -> Brokers:
             return cast("Brokers", played)

@@ -26,7 +26,7 @@ def deaf() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Path) -> None:
+def test_unanswered_prefetch_does_not_keep_process(deaf: str, tmp_path: Path) -> None:
     (tmp_path / "kafkaform.yaml").write_text(
         "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev]\n"
         "defaults: {Topic: {partitions: 1, overrides: {dev: {partitions: 2}}}}\n"

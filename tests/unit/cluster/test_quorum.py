@@ -73,7 +73,7 @@ def quorum(leader: int, *voters: Replica, version: int = 1) -> Quorum:
     return read_quorum(cast("Connection", brokers), None, TIMEOUT_S)
 
 
-def test_voters_are_measured_by_the_leader_if_there_is_one() -> None:
+def test_voter_lag_is_measured_from_leader() -> None:
     voters = [Replica(1, 100, 50_000), Replica(2, 90, 49_500), Replica(3, -1, -1), Replica(4, 101, 50_001)]
     assert quorum(1, *voters) == Quorum(
         1, (Voter(1, 0), Voter(2, 10, 500), Voter(3, None, None), Voter(4, 0, 0))
@@ -84,7 +84,7 @@ def test_voters_are_measured_by_the_leader_if_there_is_one() -> None:
 
 
 @pytest.mark.parametrize(("known", "asked"), [((0,), 0), ((0, 1), 1), ((1, 2), 1)])
-def test_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> None:
+def test_latest_known_quorum_version_is_requested(known: tuple[int, ...], asked: int) -> None:
     brokers = Answering(known, answer(1, [Replica(1, 5, 5)], asked))
     assert read_quorum(cast("Connection", brokers), None, TIMEOUT_S) == Quorum(1, (Voter(1, 0),))
     body = b"\x02\x13__cluster_metadata\x02" + bytes(4) + NO_TAGS * 3
@@ -97,7 +97,7 @@ def test_zookeeper_controller_is_read_from_metadata() -> None:
 
 
 @pytest.mark.parametrize("told", [answer(-1, [], 1, NOT_LEADER), OutcomeUnknown("timed out")])
-def test_quorum_without_a_leader(told: bytes | ClusterError) -> None:
+def test_quorum_without_leader_is_empty(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
     assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
     assert unread == {}

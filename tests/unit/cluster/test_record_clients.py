@@ -28,7 +28,7 @@ def test_reconnect_backoff_is_short_by_default() -> None:
     assert make_client_options(own)["reconnect.backoff.ms"] == 500
 
 
-def test_client_errors_have_their_name() -> None:
+def test_client_errors_are_translated_with_names() -> None:
     # What our own connections cannot do is refused for all clients.
     def refuse() -> TransportSettings:
         raise KafkaformError("this login is not possible")
@@ -65,5 +65,5 @@ def test_client_errors_have_their_name() -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
     ],
 )
-def test_error_of_the_client_is_one_of_ours(code: int, kind: type[ClusterError]) -> None:
+def test_librdkafka_error_has_exception_type(code: int, kind: type[ClusterError]) -> None:
     assert type(translate(KafkaException(KafkaError(code)))) is kind

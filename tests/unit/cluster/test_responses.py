@@ -10,7 +10,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import PermissionDenied
 
 
-def test_coordinator_that_is_not_ready_is_asked_again() -> None:
+def test_unready_coordinator_is_retried() -> None:
     """A group that is in no answer the second time does not exist: the first answer does not stand."""
     moving = translate_code(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
     script = [

@@ -80,7 +80,7 @@ def record_login(
     return sent
 
 
-def test_plain_sends_user_and_password_as_they_are() -> None:
+def test_plain_sends_password_unchanged() -> None:
     assert record_login(SaslSettings("PLAIN", "alice", ODD)) == [b"\0alice\0" + ODD.encode()]
 
 
@@ -97,7 +97,7 @@ def test_refused_login_hides_the_password() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_proves_the_password_without_sending_it(mechanism: str) -> None:
+def test_scram_login_does_not_send_password(mechanism: str) -> None:
     broker = ScramBroker(mechanism, ODD)
     log_in(SaslSettings(mechanism, "al=i,ce", ODD), BROKER, None, broker.send)
     assert broker.user == "al=i,ce"
@@ -135,7 +135,7 @@ def test_unproven_scram_broker_is_refused(final: bytes, why: str) -> None:
         "",
     ],
 )
-def test_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
+def test_weak_scram_challenge_gets_no_proof(first: str) -> None:
     sent: list[str] = []
 
     def send(message: bytes) -> bytes:
@@ -222,7 +222,7 @@ def test_kerberos_login_has_no_security_layer() -> None:
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_kerberos_gives_the_reason_there_is_no_ticket() -> None:
+def test_missing_kerberos_ticket_gives_reason() -> None:
     assert failure(SaslSettings("GSSAPI", service="stranger"), lambda _: b"").endswith("status 2529638919")
 
 
@@ -232,7 +232,7 @@ def test_kerberos_security_layer_is_refused() -> None:
     assert "security layer" in failure(SaslSettings("GSSAPI"), lambda _: answers.pop(0))
 
 
-def test_kerberos_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_gssapi_package_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(KafkaformError, match="GSSAPI needs the Python package gssapi") as caught:
         log_in(SaslSettings("GSSAPI"), BROKER, None, lambda _: b"")
@@ -248,12 +248,12 @@ def test_unsupported_mechanism_sends_nothing(mechanism: str) -> None:
         log_in(SaslSettings(mechanism), BROKER, None, send)
 
 
-def test_broker_without_the_mechanism_names_which_it_has() -> None:
+def test_unsupported_mechanism_lists_broker_mechanisms() -> None:
     error = make_mechanism_error(SaslSettings("PLAIN", "alice"), BROKER, ["SCRAM-SHA-512", "GSSAPI"])
     assert "does not support PLAIN, only: SCRAM-SHA-512, GSSAPI" in error.message
 
 
-def test_no_library_of_a_login_is_imported_before_it_is_used() -> None:
+def test_login_libraries_are_not_imported_early() -> None:
     heavy = ["scramp", "gssapi", "botocore", "http.client", "urllib.request"]
     code = (
         "import sys, kafkaform.cluster.transport.connection, kafkaform.cluster.transport.sasl;"

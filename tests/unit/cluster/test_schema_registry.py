@@ -86,7 +86,7 @@ def test_login_is_sent(properties: dict[str, str], header: str) -> None:
         (200, b'{"subjects": []}', MalformedResponse, type(None)),
     ],
 )
-def test_answer_that_is_none_is_an_error(
+def test_invalid_registry_response_is_error(
     status: int, body: bytes, reading: type[ClusterError], writing: type[ClusterError | None]
 ) -> None:
     with serve(status, body) as url:
@@ -98,7 +98,7 @@ def test_answer_that_is_none_is_an_error(
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"schema": 5, "version": 1, "id": 1}', b'"x"'])
-def test_subject_of_another_form_is_not_visible(body: bytes) -> None:
+def test_malformed_subject_is_invisible(body: bytes) -> None:
     with serve(200, body) as url:
         registry = open_registry({"schema.registry.url": url})
         reading = registry.observe({REF: {}}, none_besides, listed=False)
@@ -132,7 +132,7 @@ def test_unusable_proxy_or_authority_is_named(tmp_path: Path, monkeypatch: pytes
         open_registry(properties)
 
 
-def test_address_without_registry_is_unreachable_and_no_secret_is_shown() -> None:
+def test_unreachable_registry_error_has_no_secret() -> None:
     registry = open_registry(
         {"schema.registry.url": "http://127.0.0.1:1", "basic.auth.user.info": "me:hunter2"}
     )
@@ -152,7 +152,7 @@ def test_subject_without_configured_registry_is_not_visible() -> None:
         open_registry({})
 
 
-def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() -> None:
+def test_unreachable_registry_makes_only_subjects_invisible() -> None:
     services = Services({"Subject": lambda: open_registry({"schema.registry.url": "http://127.0.0.1:1"})})
     reading = services.observe({REF: {}}, none_besides, ["Subject"])
     assert [*reading.invisible] == [REF]
@@ -172,7 +172,7 @@ def test_next_page_shows_whether_a_list_was_cut(next_page: list[str] | None, cod
 
 
 @pytest.mark.parametrize(("count", "codes"), [(999, []), (1000, ["KF430"]), (1001, [])])
-def test_list_that_may_have_been_cut_is_noted(count: int, codes: list[str]) -> None:
+def test_possibly_truncated_subject_list_is_noted(count: int, codes: list[str]) -> None:
     with serve(200, json.dumps([f"t{number}" for number in range(count)]).encode()) as url:
         reading = open_registry({"schema.registry.url": url}).observe({}, none_besides, listed=True)
     assert len(reading.inventory) == count

@@ -49,7 +49,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("handler", "raised"), [(signal.default_int_handler, KeyboardInterrupt), (time_is_up, TimeIsUpError)]
 )
-def test_call_ends_with_what_the_handler_raises(
+def test_signal_handler_exception_is_raised(
     connection: Connection, handler: Callable[..., object], raised: type[BaseException]
 ) -> None:
     signal.signal(signal.SIGINT, handler)

@@ -30,7 +30,7 @@ class Asked(MemoryCluster):
         return super().sizes(resources)
 
 
-def test_reasons_report_how_much_data_it_is_about() -> None:
+def test_retention_reasons_include_data_size() -> None:
     cluster = Asked()
     create_topics(cluster, FULL, EMPTY, SAFE)
     cluster.fill(FULL, 1_395_864_371)

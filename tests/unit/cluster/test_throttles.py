@@ -43,7 +43,7 @@ class Lagging:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_topic_that_fails_leaves_no_list_on_the_others(
+def test_failed_throttle_removal_does_not_stop_other_topics(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Lagging(code)

@@ -61,7 +61,7 @@ def failure(tokens: TokenSource, hint: str = "") -> str:
 # The endpoint
 
 
-def test_endpoint_gives_a_token_for_the_secret_without_a_proxy(
+def test_oidc_token_is_requested_once_without_proxy(
     endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Plain http stays on this machine, or on a network that the user trusts with the client's secret.
@@ -76,7 +76,7 @@ def test_endpoint_gives_a_token_for_the_secret_without_a_proxy(
     assert token.value not in repr(token)
 
 
-def test_endpoint_error_is_shown_without_the_secret(endpoint: TokenEndpoint) -> None:
+def test_endpoint_error_hides_secret(endpoint: TokenEndpoint) -> None:
     assert "client ada: HTTP 401: invalid_client" in failure(source(oidc(endpoint, "hunter2-4711")))
     assert endpoint.refused == 1
     endpoint.answer = lambda: (400, b'{"error": "' + SECRET.encode() + b'"}')
@@ -85,7 +85,7 @@ def test_endpoint_error_is_shown_without_the_secret(endpoint: TokenEndpoint) -> 
     assert "ada has expired" in failure(source(oidc(endpoint)))
 
 
-def test_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
+def test_endpoint_redirect_is_not_followed(endpoint: TokenEndpoint) -> None:
     with token_endpoint() as second:
         endpoint.headers["Location"] = second.url
         endpoint.answer = lambda: (302, b"")
@@ -96,7 +96,7 @@ def test_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://127.0.0.1/token", "http://a..b/", "http://127.0.0.1:x/", "http://"]
 )
-def test_only_http_to_a_host_is_spoken(url: str) -> None:
+def test_unsupported_token_endpoint_is_refused(url: str) -> None:
     assert f"the token endpoint {url} cannot be used: " in failure(source(OidcSettings(url, CLIENT, SECRET)))
 
 
@@ -127,9 +127,7 @@ def test_response_without_a_usable_token_is_an_error(
     assert reason in failure(source(oidc(endpoint)))
 
 
-def test_endpoint_that_is_busy_is_asked_again(
-    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_endpoint_is_retried(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PAUSE_S", 0.0)
     issue, answers = endpoint.answer, [(503, b"")]
     endpoint.answer = lambda: answers.pop() if answers else issue()
@@ -138,9 +136,7 @@ def test_endpoint_that_is_busy_is_asked_again(
     assert failure(source(oidc(endpoint)), "try again later").endswith("HTTP 503")
 
 
-def test_endpoint_may_not_take_longer_however_it_trickles(
-    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_endpoint_times_out(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.2)
     ended = Event()
     waited: list[bool] = []
@@ -155,7 +151,7 @@ def test_endpoint_may_not_take_longer_however_it_trickles(
     ended.set()
 
 
-def test_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+def test_untrusted_endpoint_certificate_is_refused(tmp_path: Path) -> None:
     with token_endpoint(self_signed(tmp_path)) as endpoint:
         assert "certificate verify failed" in failure(source(oidc(endpoint)))
         trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
@@ -166,7 +162,7 @@ def test_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
 # A file
 
 
-def test_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock: Clock) -> None:
+def test_token_file_is_reread_before_expiry(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "token"
     path.write_text(jwt(100) + "\n")
     tokens = source(TokenFileSettings(path))
@@ -178,7 +174,7 @@ def test_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock
     assert tokens.token().principal == "grace"
 
 
-def test_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
+def test_missing_or_invalid_token_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "token"
     assert f"{path} cannot be read" in failure(source(TokenFileSettings(path)))
     path.write_bytes(b"\xff" * 10)
@@ -201,7 +197,7 @@ def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_aws")
-def test_msk_iam_signs_with_the_credentials_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msk_iam_signs_with_environment_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-real-one")
     token = source(MskIamSettings("eu-west-1")).token()
@@ -217,7 +213,7 @@ def test_msk_iam_needs_credentials() -> None:
     assert "no AWS credentials" in failure(source(MskIamSettings("eu-west-1")))
 
 
-def test_msk_iam_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_msk_iam_package_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     with pytest.raises(KafkaformError, match="aws-msk-iam-sasl-signer-python") as caught:
         source(MskIamSettings("eu-west-1")).token()
@@ -245,9 +241,7 @@ def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> Non
     assert values == ["1", "1", "2"]
 
 
-def test_token_is_used_to_its_end_where_it_cannot_be_renewed(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unrenewable_token_is_used_until_expiry(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     fetches: list[Token | None] = [Token("first", 1_100.0), None, None, None, Token("last", 1_300.0)]
     asked: list[float] = []
 
@@ -271,7 +265,7 @@ def test_token_is_used_to_its_end_where_it_cannot_be_renewed(
     assert tokens.token().value == "last"
 
 
-def test_threads_that_wait_share_one_fetch_and_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_threads_share_token_fetch_and_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     go = Event()
     fetched: list[int] = []
 
@@ -314,12 +308,12 @@ def test_ambiguous_extension_is_refused(extensions: dict[str, str]) -> None:
         source(MskIamSettings("eu-west-1"), extensions)
 
 
-def test_no_token_source_without_tokens() -> None:
+def test_settings_without_tokens_have_no_token_source() -> None:
     assert make_token_source(SaslSettings("OAUTHBEARER")) is None
     assert make_token_source(SaslSettings("PLAIN", "alice", "x")) is None
 
 
-def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
+def test_librdkafka_gets_equal_token(endpoint: TokenEndpoint) -> None:
     tokens = source(oidc(endpoint), {"name": "value"})
     given = make_librdkafka_options(tokens)["oauth_cb"]("")
     token = tokens.token()
@@ -329,7 +323,7 @@ def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
         make_librdkafka_options(source(oidc(endpoint, "wrong")))
 
 
-def test_token_that_librdkafka_does_not_get_is_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_librdkafka_token_is_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     tokens = [Token("first", clock.now + 100)]
 
     def fetch() -> Token:

@@ -18,7 +18,7 @@ from tests.support.plans.scenes import VARIED
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
 
 
-def test_varied_configs_are_all_there_are() -> None:
+def test_varied_configs_cover_all_topic_configs() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
 
@@ -51,7 +51,7 @@ def test_configs_of_every_shape_are_read() -> None:
     assert answers[5].configs == Configs({"password": None}, {"password": None, "fixed": ""})
 
 
-def test_metadata_with_tags_long_lists_and_null_names() -> None:
+def test_metadata_with_tags_and_null_names_is_read() -> None:
     tags = b"\x01\x05\x03abc"
     broker = pack(">i", 1) + compact(b"host") + pack(">i", 9092) + compact(None) + tags
     replicas = varint(201) + b"".join(pack(">i", n) for n in range(200))
@@ -71,7 +71,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     assert (second.name, second.error_code, second.partitions) == ("", 100, [])
 
 
-def test_requests_are_bounded_and_a_missing_topic_is_an_error() -> None:
+def test_config_requests_are_bounded_and_missing_topics_fail() -> None:
     class Counting:
         """A connection that counts, and answers that no topic has configs."""
 

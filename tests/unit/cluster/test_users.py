@@ -88,7 +88,7 @@ def _password(monkeypatch: pytest.MonkeyPatch) -> None:
     ("login", "password"),
     [(None, "${env:PW}"), (LoginRefused("no"), "changed"), (ClusterError("no SASL"), "unknown")],
 )
-def test_declared_password_is_tried_once(login: ClusterError | None, password: str) -> None:
+def test_declared_password_is_verified_once(login: ClusterError | None, password: str) -> None:
     brokers = Brokers(build_describe_response("alice", "bob"), login)
     read = brokers.observe(ALICE)
     assert brokers.logins == [("alice", "SCRAM-SHA-512")]
@@ -99,7 +99,7 @@ def test_declared_password_is_tried_once(login: ClusterError | None, password: s
     assert [(note.code, note.ref) for note in read.diagnostics] == notes
 
 
-def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_mechanism_is_noted_for_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(build_describe_response("alice", "bob"), ClusterError("the broker supports only PLAIN"))
     notes = brokers.observe(ALICE, BOB).diagnostics
     assert len(brokers.logins) == 1
@@ -114,7 +114,7 @@ def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert brokers.logins == []
 
 
-def test_hidden_users_are_no_users() -> None:
+def test_unauthorized_users_are_invisible() -> None:
     denied = Brokers(build_describe_response(error=31)).observe(ALICE)
     assert denied.invisible.keys() == {ALICE}
     assert Brokers(build_describe_response(error=31)).observe().diagnostics[0].code == "KF430"
@@ -124,7 +124,7 @@ def test_hidden_users_are_no_users() -> None:
     assert (read.resources[ALICE].state, [note.code for note in read.diagnostics]) == ({}, ["KF433"])
 
 
-def test_only_salt_and_salted_password_are_sent() -> None:
+def test_set_credentials_sends_only_salted_password() -> None:
     brokers = Brokers({"results": [{"user": "alice", "error_code": 0}]})
     assert brokers.write(SetCredentials(ALICE, {PATH: DECLARED})) == [None]
     assert brokers.write(SetCredentials(ALICE, {PATH: DECLARED})) == [None]
@@ -135,7 +135,7 @@ def test_only_salt_and_salted_password_are_sent() -> None:
     assert "s3cr3t" not in repr(brokers.requests)
 
 
-def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credential_outcomes_follow_response(monkeypatch: pytest.MonkeyPatch) -> None:
     def result(user: str, code: int) -> dict[str, Any]:
         return {"user": user, "error_code": code, "error_message": None}
 
@@ -158,7 +158,7 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert brokers.requests == []
 
 
-def test_request_has_one_credential_of_a_user() -> None:
+def test_request_has_single_credential_per_user() -> None:
     """A controller with KRaft refuses two, although they are of different mechanisms."""
     both = {PATH: DECLARED, "scram.SCRAM-SHA-256": DECLARED}
     brokers = Brokers({"results": [{"user": "alice", "error_code": 0}, {"user": "bob", "error_code": 0}]})
@@ -179,7 +179,7 @@ def test_request_has_one_credential_of_a_user() -> None:
     assert error.is_partial
 
 
-def test_dry_run_sends_nothing_and_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_dry_run_sends_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
     operation = SetCredentials(ALICE, {PATH: DECLARED})
     assert "no dry run for SCRAM" in str(brokers.write(operation, validate_only=True)[0])

@@ -263,7 +263,7 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 CONFIGS = (large_responses.TOPIC_CONFIGS, large_responses.BROKER_CONFIGS, large_responses.GROUP_CONFIGS)
 
 
-def test_config_requests_have_the_numbers_of_kafka() -> None:
+def test_config_requests_have_kafka_resource_types() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
     item = pack(">i", 1)
     key = item + pack(">h", 1) + b"k"
@@ -289,7 +289,7 @@ def test_metadata_requests_create_no_topic(version: int, every: bytes, none: byt
     assert (write(None, version), write((), version), write(["t"], version)) == (every, none, one)
 
 
-def test_metadata_reader_agrees_with_its_schema() -> None:
+def test_metadata_reader_agrees_with_schema() -> None:
     body = metadata()
     response = large_responses.METADATA.read(body, 12)
     assert response == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
@@ -299,7 +299,7 @@ def test_metadata_reader_agrees_with_its_schema() -> None:
     assert response.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
 
 
-def test_own_configs_have_their_source() -> None:
+def test_own_configs_have_expected_source() -> None:
     """ConfigSource of Kafka: DYNAMIC_TOPIC_CONFIG is 1, DYNAMIC_BROKER_CONFIG 2, DYNAMIC_GROUP_CONFIG 8."""
 
     def read_own(requests: RequestType[Any], source: int) -> object:
@@ -340,7 +340,7 @@ def test_unsupported_isolation_level_is_refused() -> None:
         messages.LIST_OFFSETS.write(query, 1)
 
 
-def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
+def test_unsupported_fields_are_refused_and_tags_skipped() -> None:
     offset, refused = (
         {"index": number, "error_code": code, "timestamp": time, "offset": offset, "epoch": epoch}
         for number, code, time, offset, epoch in ((0, 0, 1_000, 5, 3), (1, 6, -1, -1, -1))
@@ -373,20 +373,20 @@ def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
 @example(2**21 - 1, b"", b"\xff")
 @example(2**21, b"", b"\xff")
 @example(2**28, b"\xff", b"")
-def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind: bytes) -> None:
+def test_encoded_length_is_read_back(number: int, before: bytes, behind: bytes) -> None:
     written = message_schema.encode_length(number)
     assert written == varint(number)
     read = message_schema.read_uvarint(before + written + behind, len(before))
     assert read == (number, len(before + written))
 
 
-def test_length_has_no_more_than_five_bytes() -> None:
+def test_length_over_five_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
         message_schema.read_uvarint(b"\x80" * 1_000 + b"\x01", 0)
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 2**14, 2**21 + 1])
-def test_strings_of_every_length(size: int) -> None:
+def test_strings_of_every_length_are_read_back(size: int) -> None:
     written = message_schema.encode_string("x" * size)
     assert message_schema.read_compact_string(written + b"\x00", 0) == ("x" * size, len(written))
 
@@ -432,7 +432,7 @@ damages = builds(
 @pytest.mark.parametrize(
     ("request_type", "version", "body"), SAMPLES, ids=lambda one: str(getattr(one, "name", ""))
 )
-def test_samples_are_read_whole_and_no_part_of_them_is(
+def test_sample_responses_are_read_only_when_complete(
     request_type: RequestType[Any], version: int, body: bytes
 ) -> None:
     assert request_type.largest <= max(MAX_RESPONSE_BYTES, 100_000_000), "what clients take"
@@ -442,7 +442,7 @@ def test_samples_are_read_whole_and_no_part_of_them_is(
     assert read_or_refuse(request_type, version, body + b"\x00") is None
 
 
-def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
+def test_responses_within_size_limits_are_valid() -> None:
     # Lists that are null where the protocol has none: every topic would be planned anew.
     assert read_or_refuse(large_responses.METADATA, 12, bytes(12)) is None
     # 100,000 partitions of 20,000 topics, and 2,000 topics with 30 configs, asked for at a time.
@@ -461,7 +461,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
 @pytest.mark.parametrize(
     "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + encode_config_response("t")[2:-4] + b"\xff" * 4]
 )
-def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
+def test_negative_config_lengths_are_refused(body: bytes) -> None:
     assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
 
 
@@ -588,7 +588,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
+def test_corrupted_responses_raise_no_unexpected_error(name: str) -> None:
     reader, answers = READERS[name]
     chance = random.Random(name)
     for _ in range(1_500):
@@ -605,7 +605,7 @@ def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
         assert "\n" not in message
 
 
-def test_invalid_assignment_fails_its_group_alone() -> None:
+def test_invalid_assignment_fails_own_group_only() -> None:
     """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
@@ -623,7 +623,7 @@ def test_invalid_assignment_fails_its_group_alone() -> None:
         assert f"its {len(damaged)} bytes end" in response.failed[GROUP].message
 
 
-def test_answers_about_others_than_were_asked_about_are_errors() -> None:
+def test_response_about_other_resource_is_error() -> None:
     answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
     response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
     assert response.found == {}
@@ -674,7 +674,7 @@ def read_volumes(
     return log_dirs, {broker: error.message for broker, error in unread.items()}
 
 
-def test_log_directories_have_volumes() -> None:
+def test_log_dirs_have_volume_sizes() -> None:
     # Each log directory is told with its volume.
     first = described_volumes(("/b", 0, 100, 7), ("/a", 56, -1, -1))
     assert read_volumes({2: described_volumes(("/a", 0, 50, 50)), 1: first}) == (
@@ -686,7 +686,7 @@ def test_log_directories_have_volumes() -> None:
     assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), {})
 
 
-def test_unsupported_request_is_reported_once() -> None:
+def test_unsupported_log_dirs_request_is_reported_once() -> None:
     nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
     with pytest.raises(NotOffered, match="DescribeLogDirs"):
         read_volumes(nobody)
@@ -704,7 +704,7 @@ def test_broker_without_volumes_is_named() -> None:
     assert "Describe on the cluster" in unread[2]
 
 
-def test_acls_are_read_in_flexible_versions_and_before() -> None:
+def test_acls_are_read_in_all_versions() -> None:
     def text(value: str) -> bytes:
         return pack(">h", len(value)) + value.encode()
 

@@ -46,7 +46,7 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_names_of_members_come_first_and_follow_the_protocol() -> None:
+def test_group_id_and_protocol_are_listed_first() -> None:
     settings = build_java_settings(build_group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
     assert list(settings.items()) == [
         ("group.id", "g"),
@@ -75,7 +75,7 @@ def test_java_names_assignors_by_class(short: str, classes: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
-def test_settings_with_which_a_client_does_not_start_are_refused(protocol: str) -> None:
+def test_settings_refused_by_client_are_refused(protocol: str) -> None:
     for name in refused_by_client(protocol):
         with pytest.raises(InvalidInput) as caught:
             build_java_settings(build_group({name: "1"}, protocol))
@@ -118,7 +118,7 @@ COMPANIONS = {
 
 
 @pytest.mark.parametrize("name", sorted(LIBRDKAFKA_SETTINGS))
-def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: str) -> None:
+def test_librdkafka_settings_have_exact_limits(name: str) -> None:
     native = LIBRDKAFKA_SETTINGS[name]
     own = native.name or name
     if native.least is None:
@@ -184,7 +184,7 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
         ("session.timeout.ms", "45000", "session.timeout.ms", "45000"),
     ],
 )
-def test_names_and_values_of_librdkafka(name: str, value: str, own: str, translated: str) -> None:
+def test_librdkafka_settings_are_translated(name: str, value: str, own: str, translated: str) -> None:
     settings = build_librdkafka_settings(build_group({name: value}))
     assert settings == {"group.id": "g", "group.protocol": "classic", own: translated}
 
@@ -207,7 +207,7 @@ def test_setting_that_librdkafka_refuses_is_refused(client: dict[str, str]) -> N
     assert find_librdkafka_error({"group.id": "g", **own}) is not None
 
 
-def test_messages_of_refused_settings(golden: SnapshotAssertion) -> None:
+def test_refused_setting_messages_match_golden(golden: SnapshotAssertion) -> None:
     names = ("max.poll.records", "metrics.num.samples")
     clients = [*REFUSED, *({name: "3"} for name in names)]
     assert list_texts({str(client): list_refusals(client) for client in clients}) == golden(
@@ -215,7 +215,7 @@ def test_messages_of_refused_settings(golden: SnapshotAssertion) -> None:
     )
 
 
-def test_consumer_protocol_has_its_own_settings() -> None:
+def test_consumer_protocol_refuses_classic_settings() -> None:
     settings = build_librdkafka_settings(build_group({"max.poll.interval.ms": "10000"}, "consumer"))
     assert find_librdkafka_error(settings) is None
     for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
@@ -225,7 +225,7 @@ def test_consumer_protocol_has_its_own_settings() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["share", "streams"])
-def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
+def test_librdkafka_refuses_share_and_streams_groups(protocol: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         build_librdkafka_settings(build_group(protocol=protocol))
     assert f"cannot be a member of a {protocol} group" in str(caught.value.problems[0])
@@ -247,7 +247,7 @@ def test_every_format_has_the_same_settings() -> None:
         assert render_settings(declared, name, ["max.poll.records"]).endswith("\n")
 
 
-def test_each_format_has_the_names_and_text_of_its_reader() -> None:
+def test_rendered_settings_use_names_of_format() -> None:
     text = render_settings(build_group(ODD), "properties")
     assert text == render_settings(build_group(ODD), "properties")
     assert text.isascii()
@@ -262,7 +262,7 @@ def test_each_format_has_the_names_and_text_of_its_reader() -> None:
 
 @pytest.mark.parametrize("output_format", ["env", "librdkafka"])
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\u2028b"])
-def test_line_cannot_hold_two(output_format: str, name: str) -> None:
+def test_line_break_in_value_is_refused(output_format: str, name: str) -> None:
     with pytest.raises(KafkaformError, match="contains a line break"):
         render_settings(build_group(name=name), output_format)
     assert javaproperties.loads(render_settings(build_group(name=name), "properties"))["group.id"] == name

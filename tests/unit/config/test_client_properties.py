@@ -109,7 +109,7 @@ def test_values_become_text() -> None:
     assert dict(resolve_properties(raw)) == expected
 
 
-def test_invalid_names_and_values_are_errors_without_secrets() -> None:
+def test_invalid_property_errors_have_no_secrets() -> None:
     (problem,) = list_problems({"client.id": "x", "bootstrap.server": "a:9092"})
     assert problem.location == Location("kafkaform.yaml", 2)
     assert "bootstrap.server" in problem.message
@@ -148,7 +148,7 @@ def test_forbidden_name_is_refused_with_its_reason(name: str, why: str) -> None:
 
 @pytest.mark.parametrize("name", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
 @pytest.mark.parametrize("value", ["x; touch /tmp/y", "$(id)", "`id`", 'a" b', "a\nb", "a|b", "a&b"])
-def test_kerberos_values_have_no_shell_characters(name: str, value: str) -> None:
+def test_kerberos_values_with_shell_characters_are_refused(name: str, value: str) -> None:
     base = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
     assert len(list_problems({**base, name: escape(value)})) == 1
     with pytest.raises(InvalidInput) as caught:
@@ -157,7 +157,7 @@ def test_kerberos_values_have_no_shell_characters(name: str, value: str) -> None
 
 
 @pytest.mark.parametrize("url", ["ftp://idp.example/token", "file://host/token", "file:token", "/token"])
-def test_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
+def test_oauth_endpoint_must_be_http_or_file_url(url: str) -> None:
     (problem,) = list_problems({**OAUTH, TOKEN_URL: url})
     assert f"{TOKEN_URL}: must be an http:// or https:// URL" in problem.message
 
@@ -183,7 +183,7 @@ def test_plain_http_endpoint_needs_permission(host: str) -> None:
 @pytest.mark.parametrize(
     "url", ["http://localhost:80/t", "http://127.0.0.9/t", "http://[::1]:8080/t", "https://idp.example/t"]
 )
-def test_endpoint_of_this_machine_may_speak_plain_http(url: str) -> None:
+def test_local_endpoint_may_use_plain_http(url: str) -> None:
     assert list_problems({**OAUTH, TOKEN_URL: url}) == []
 
 
@@ -213,7 +213,7 @@ INCOHERENT: dict[str, dict[str, object]] = {
 """Properties that cannot be meant together, by the one that is missing or has no effect: messages.txt."""
 
 
-def test_incoherence_behind_a_reference_is_found_at_use() -> None:
+def test_contradicting_reference_value_is_found_at_use() -> None:
     raw = {**SASL, "security.protocol": "${env:PROTOCOL}"}
     assert dict(resolve_properties(raw, PROTOCOL="sasl_ssl"))["security.protocol"] == "SASL_SSL"
     with pytest.raises(InvalidInput, match="1 problem") as caught:
@@ -229,7 +229,7 @@ def test_escaped_text_is_read_back(text: str) -> None:
     assert parse_template(escape(text)).literal == text
 
 
-def test_references_in_text_are_resolved_and_no_representation_shows_them() -> None:
+def test_references_are_resolved_and_hidden_in_representations() -> None:
     raw = {"client.id": "$$a-${env:ONE}-${file:/two}-$b", "bootstrap.servers": "${env:ONE}:1"}
     values = cp.resolve(parse_properties(raw), {"ONE": "1"}, {"/two": "2\n"}.__getitem__)
     assert dict(values) == {"client.id": "$a-1-2-$b", "bootstrap.servers": "1:1"}
@@ -253,7 +253,7 @@ def test_malformed_references_are_errors(text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_line_end_of_a_secret_file_is_not_part_of_the_secret(tmp_path: Path, end: str) -> None:
+def test_secret_file_line_ending_is_removed(tmp_path: Path, end: str) -> None:
     (tmp_path / "pw").write_bytes(b"s3cret " + end.encode())
     assert (
         resolve_properties({**SASL, "sasl.password": f"${{file:{tmp_path}/pw}}"})["sasl.password"]
@@ -282,7 +282,7 @@ def test_missing_references_are_listed_without_values(tmp_path: Path) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_sensitive_names_addresses_redaction_and_merging() -> None:
+def test_sensitive_values_are_redacted_and_properties_merged() -> None:
     assert {"sasl.password", "ssl.key.pem", "ssl.key.password", "ssl.keystore.password"} <= cp.SENSITIVE
     assert "sasl.oauthbearer.client.secret" in cp.SENSITIVE
     assert "bootstrap.servers" not in cp.SENSITIVE
@@ -298,7 +298,7 @@ def test_sensitive_names_addresses_redaction_and_merging() -> None:
     assert both.describe()["sasl.username"] == "svc"
 
 
-def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
+def test_redaction_hides_every_form_of_secret() -> None:
     raw = {**SASL, "bootstrap.servers": "${env:SERVERS}", "ssl.key.password": "x-${env:PART}"}
     pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
     raw |= {"ssl.key.pem": "${env:KEY}", "ssl.certificate.location": "c.pem"}
@@ -353,7 +353,7 @@ def test_librdkafka_knows_every_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
-def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
+def test_refused_and_ignored_properties_are_handled_as_listed(property_: Property) -> None:
     value = {property_.name: build_value(property_)}
     if property_.use is Use.REFUSED:
         with pytest.raises(KafkaformError, match=property_.name) as caught:
@@ -364,7 +364,7 @@ def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
         assert cp.to_transport(value) == cp.to_transport({})
 
 
-def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
+def test_librdkafka_gets_unchanged_values_and_transport_own() -> None:
     assert cp.to_librdkafka(resolve_properties(SASL)) == {
         **SASL,
         "security.protocol": "SASL_SSL",
@@ -376,7 +376,7 @@ def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
     assert (settings.client_id, settings.socket_options) == ("kafkaform", ())
 
 
-def test_transport_gets_addresses_socket_options_and_the_login() -> None:
+def test_transport_gets_addresses_socket_options_and_login() -> None:
     raw = {**SASL, "client.id": "me", "socket.keepalive.enable": True, "broker.address.family": "v6"}
     settings = cp.to_transport(
         resolve_properties({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
@@ -407,7 +407,7 @@ def test_transport_gets_addresses_socket_options_and_the_login() -> None:
         ("PLAINTEXT://kafka-1", ("kafka-1", 9092)),
     ],
 )
-def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> None:
+def test_bootstrap_server_addresses_are_parsed(server: str, read: tuple[str, int]) -> None:
     assert parse_address(server) == read
 
 
@@ -504,7 +504,7 @@ def test_certificates_from_text_leave_no_file_behind(
     assert open_files() == before
 
 
-def test_pkcs12_store_leaves_no_key_behind(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pkcs12_store_leaves_no_temporary_key(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"ssl.keystore.location": str(authority / "client.p12"), "ssl.keystore.password": "other"}
     loaded: list[tuple[str, str]] = []
 
@@ -546,7 +546,7 @@ UNUSABLE: list[tuple[dict[str, str | None], str]] = [
 
 
 @pytest.mark.parametrize(("changed", "reason"), UNUSABLE)
-def test_unusable_certificate_is_not_shown(
+def test_unusable_certificate_error_has_no_secret(
     authority: Path, changed: dict[str, str | None], reason: str
 ) -> None:
     with pytest.raises(KafkaformError, match=reason) as caught:
@@ -605,7 +605,7 @@ def use_certificate(authority: Path, name: str, value: str | None) -> str:
     return caught.value.message.replace(str(authority), "FOLDER")
 
 
-def test_certificate_is_checked_before_settings_of_librdkafka_alone(authority: Path) -> None:
+def test_certificate_is_checked_before_librdkafka_settings(authority: Path) -> None:
     """Else librdkafka would be tried, which names no file."""
     values = {
         "security.protocol": "SSL",
@@ -654,7 +654,7 @@ def handshake(folder: Path, given: Mapping[str, str], host: str, asked: str | No
     return server.getpeercert(binary_form=True)
 
 
-def test_authorities_are_a_file_a_directory_text_or_the_system(
+def test_authorities_are_read_from_file_directory_text_or_system(
     authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ca = authority / "ca.pem"
@@ -672,7 +672,7 @@ def test_authorities_are_a_file_a_directory_text_or_the_system(
         assert handshake(authority, properties, "broker.example") is None
 
 
-def test_broker_is_refused_unless_its_check_is_off(authority: Path) -> None:
+def test_broker_certificate_is_refused_unless_check_is_disabled(authority: Path) -> None:
     """Another host, an unknown authority, and a revoked certificate."""
     trusted = {"ssl.ca.location": str(authority / "ca.pem")}
     any_host = {"ssl.endpoint.identification.algorithm": "none"}
@@ -691,7 +691,7 @@ def test_broker_is_refused_unless_its_check_is_off(authority: Path) -> None:
     assert handshake(authority, revocations, "broker.example") is None
 
 
-def test_client_shows_its_certificate(authority: Path) -> None:
+def test_client_certificate_is_presented(authority: Path) -> None:
     certificate, key = authority / "client.pem", authority / "client.key"
     shown = ssl.PEM_cert_to_DER_cert(certificate.read_text())
     for properties in (
@@ -808,7 +808,7 @@ def test_java_file_is_translated(text: str, values: dict[str, str]) -> None:
     assert from_java(text) == (values, [])
 
 
-def test_java_takes_its_token_from_a_file() -> None:
+def test_java_token_file_is_translated() -> None:
     values, problems = from_java(
         f"{OAUTH_FILE}file:///run/secrets/token\nsasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
         "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.FileJwtRetriever\n"
@@ -886,7 +886,7 @@ INVALID: list[tuple[str, object]] = [
 ]
 
 
-def test_messages_of_client_properties(authority: Path, golden: SnapshotAssertion) -> None:
+def test_client_property_messages_match_golden(authority: Path, golden: SnapshotAssertion) -> None:
     store = {"bootstrap.servers": "a:1", "ssl.keystore.password": "${env:P}"}
     translated = {name: list_problems({**store, **raw}) for name, raw in JAVA_IN_CLIENT.items()}
     logins = {name: from_java(JAAS_FILE + jaas)[1] for name, jaas in JAAS.items()}
@@ -941,7 +941,7 @@ def test_login_module_is_read(options: dict[str, str]) -> None:
         ('a.B required /* c; */ x="=";', {"x": "="}),
     ],
 )
-def test_java_login_is_read_as_stream_tokenizer_reads_it(text: str, options: dict[str, str]) -> None:
+def test_java_login_follows_stream_tokenizer(text: str, options: dict[str, str]) -> None:
     assert parse_jaas(text).options == options
 
 
@@ -953,13 +953,13 @@ def test_malformed_java_login_is_an_error(text: str) -> None:
         parse_jaas(text)
 
 
-def test_matrix_of_the_documentation_has_every_property() -> None:
+def test_client_matrix_has_every_property() -> None:
     matrix = render_client_matrix()
     for name in (*PROPERTIES, *ALIASES, *JAVA, *LEFT_OUT):
         assert f"`{name}`" in matrix
 
 
-def test_properties_of_access_and_trust_that_are_left_out_are_listed(golden: SnapshotAssertion) -> None:
+def test_omitted_security_properties_match_golden(golden: SnapshotAssertion) -> None:
     left_out = {name for name in consumer_configs() if is_left_out(name)}
     assert {"max.poll.records", "interceptor.classes", "sasl.login.retry.backoff.ms"} <= left_out
     names = sorted(name for name in left_out if name.startswith(("ssl.", "sasl.", "security.")))

@@ -238,14 +238,14 @@ ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
 }
 
 
-def test_shared_value_needs_a_chosen_environment() -> None:
+def test_shared_value_edit_needs_selected_environment() -> None:
     assert "environment dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
 
 
 REVERTED: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
 
 
-def test_deletion_is_reverted_with_required_fields() -> None:
+def test_tombstone_edit_requires_required_fields() -> None:
     tombstone = topic("state: absent # gone")
     assert read_refusal(tombstone, "state", None).startswith("spec.partitions is missing")
     # All or nothing: half of a manifest helps nobody.
@@ -330,7 +330,7 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
 @pytest.mark.parametrize("end", ["\n", "", "\n\n", "\n...\n", "\n# end"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
+def test_edit_keeps_byte_order_mark_newlines_and_ending(mark: str, newline: str, end: str) -> None:
     def form(text: str) -> str:
         return mark + (text.rstrip("\n") + end).replace("\n", newline)
 
@@ -345,7 +345,7 @@ def test_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
     )
 
 
-def test_line_breaks_and_other_documents_stay_as_they_are() -> None:
+def test_edit_keeps_line_breaks_and_other_documents() -> None:
     text = topic(COUNTS + "config:\n  preallocate: true") + "\n    segment.ms: 12h"
     assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n\n    segment.ms: 12h")
     text = topic(COUNTS + "config:\n  preallocate: true").replace("\n", "\r\n", 1) + "    segment.ms: 12h"
@@ -361,7 +361,7 @@ def test_line_breaks_and_other_documents_stay_as_they_are() -> None:
     assert after == odd + middle + last.replace("12h", "24h")
 
 
-def test_edits_of_several_files_and_documents() -> None:
+def test_several_files_and_documents_are_edited() -> None:
     Path("t/a.yaml").write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
     Path("t/c.yaml").write_text(topic(COUNTS, "c"))
     Path("t/d.yaml").write_text(topic(COUNTS, "d"))
@@ -375,7 +375,7 @@ def test_edits_of_several_files_and_documents() -> None:
     assert [d.state["partitions"] for d in load([Path("t")], Context()) if d.state] == [5, 5, 5, 3]
 
 
-def test_given_resource_of_a_file_is_edited_alone() -> None:
+def test_only_given_resource_of_file_is_edited() -> None:
     path = Path("t/m.yaml")
     path.write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
     (_, chosen) = load([path], Context())
@@ -449,7 +449,7 @@ IMPOSSIBLE: Edits = [
 """Edits that no line can hold."""
 
 
-def test_refused_edit_stops_no_other() -> None:
+def test_refused_edit_does_not_stop_others() -> None:
     result = try_edits(topic(COUNTS), [("config.nope", "1"), ("partitions", 6), ("replicationFactor", None)])
     assert [value.path for value, _ in result.refused] == ["config.nope", "replicationFactor"]
     assert result.files[0].after == topic(COUNTS.replace("3", "6"))
@@ -471,7 +471,7 @@ def test_refused_edit_stops_no_other() -> None:
         (None, "cannot be read: No such file"),
     ],
 )
-def test_file_that_changed_since_it_was_loaded_is_not_edited(now: bytes | None, reason: str) -> None:
+def test_file_changed_since_loading_is_not_edited(now: bytes | None, reason: str) -> None:
     path = Path("t/m.yaml")
     path.write_text(topic(COUNTS))
     desired = load([path], Context())
@@ -508,7 +508,7 @@ def contents() -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(Path("t").iterdir())}
 
 
-def test_writing_keeps_modes_and_leaves_nothing_behind() -> None:
+def test_written_edits_keep_file_modes() -> None:
     result = files()
     Path("t/b.yaml").chmod(0o640)
     write_edits(result)
@@ -517,7 +517,7 @@ def test_writing_keeps_modes_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_root_takes_no_file_over() -> None:
+def test_written_edits_keep_owner() -> None:
     result = files(1)
     os.chown("t/a.yaml", 1234, 4321)
     write_edits(result)
@@ -564,7 +564,7 @@ def test_failed_write_is_rolled_back(call: str, broken: int, monkeypatch: pytest
     assert contents() == {"a.yaml": "a 1\n", "b.yaml": "b 1\n", "c.yaml": "c 1\n"}
 
 
-def test_files_that_cannot_be_rolled_back_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_not_rolled_back_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     result = files()
     fail_after(monkeypatch, "replace", 2, again=True)
     with pytest.raises(KafkaformError) as caught:
@@ -584,7 +584,7 @@ def test_link_inside_is_followed() -> None:
     assert Path("t/data/a.yaml").read_text() == "a 2\n"
 
 
-def test_link_to_outside_is_not_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_outside_folder_is_not_followed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = files(1)
     Path("t/a.yaml").rename(folder / "a.yaml")
     (folder / "t/a.yaml").symlink_to("../a.yaml")
@@ -598,7 +598,7 @@ def test_link_to_outside_is_not_written(folder: Path, monkeypatch: pytest.Monkey
     assert (folder / "a.yaml").read_text() == "a 2\n"
 
 
-def test_nothing_is_written_and_no_parser_loaded_without_an_edit() -> None:
+def test_empty_edit_writes_no_file() -> None:
     write_edits(EditResult((), ()))
     assert contents() == {}
     code = "import sys, kafkaform.cli.main; sys.exit('kafkaform.config.manifests.editing' in sys.modules)"
@@ -665,7 +665,7 @@ NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
 }
 
 
-def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> None:
+def test_access_edit_excludes_other_files_and_groups() -> None:
     Path("t/group.yaml").write_text(
         "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
     )
@@ -700,7 +700,7 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
     assert "".join(lines) == golden(name="edits.txt")
 
 
-def test_messages_of_refused_edits(golden: SnapshotAssertion) -> None:
+def test_refused_edit_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = {f"{path} {value}": [read_refusal(topic(COUNTS), path, value)] for path, value in IMPOSSIBLE}
     for name, (text, path, value) in BY_HAND.items():
         context = Context(DEV_PROD[:1], "dev") if "overrides" in text else Context()

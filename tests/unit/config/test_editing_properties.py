@@ -277,7 +277,7 @@ def write(path: Path, case: Case, edits: tuple[Edit, ...]) -> list[Edit]:
 
 
 @given(st.one_of(cases(), cases(odd=True)))
-def test_edits_set_the_wanted_values_and_nothing_else(case: Case) -> None:
+def test_edits_set_requested_values_only(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())
@@ -330,7 +330,7 @@ def check_form(case: Case, after: str) -> None:
 
 
 @given(cases())
-def test_editing_back_restores_the_values(case: Case) -> None:
+def test_reverse_edits_restore_values(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())
@@ -341,7 +341,7 @@ def test_editing_back_restores_the_values(case: Case) -> None:
 
 
 @given(cases())
-def test_edit_to_the_declared_value_changes_no_byte(case: Case) -> None:
+def test_edit_to_declared_value_keeps_file_unchanged(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())

@@ -118,7 +118,7 @@ def list_marked(text: str, *marks: str) -> set[int]:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_typical_mistake_is_found_in_its_line(name: str) -> None:
+def test_typical_mistakes_are_found_by_schema(name: str) -> None:
     expected = list_marked(MISTAKES[name], "# wrong")
     assert expected
     assert expected <= list_lines(MISTAKES[name])
@@ -136,7 +136,7 @@ def test_valid_manifests_have_no_finding() -> None:
         assert [*validator.iter_errors(data)] == [], case.kind
 
 
-def test_language_server_of_editors_shows_the_mistakes(tmp_path: Path) -> None:
+def test_language_server_reports_mistakes(tmp_path: Path) -> None:
     server = program("yaml-language-server")
     write_starter(tmp_path)
     # One file with several documents, as a service has them.

@@ -13,7 +13,7 @@ RESERVED = ["con", "NUL", "com1.v2", "kafkaform", "Kafkaform", ".hidden", "..a",
 
 
 @pytest.mark.parametrize("name", ["orders.v1", "a", "_x", "-x", "x" * 249, "A.b-c_d", "console", "com10"])
-def test_name_that_every_disk_takes_stays(name: str) -> None:
+def test_portable_name_is_kept_as_file_name(name: str) -> None:
     assert choose_file_names([name]) == {name: f"{name}.yaml"}
 
 
@@ -34,11 +34,11 @@ def test_name_that_every_disk_takes_stays(name: str) -> None:
         ("a b", "a_b"),
     ],
 )
-def test_names_of_any_kind_give_readable_file_names(name: str, stem: str) -> None:
+def test_unportable_name_becomes_readable_file_name(name: str, stem: str) -> None:
     assert choose_file_names([name]) == {name: f"{stem}.yaml"}
 
 
-def test_name_that_can_stay_keeps_its_file_and_another_one_is_marked() -> None:
+def test_colliding_file_names_are_marked_except_exact() -> None:
     made = choose_file_names(["a/b", "a:b", "a_b", "User:a_b"])
     assert made["a_b"] == "a_b.yaml"
     assert len({*made.values()}) == 4
@@ -46,7 +46,7 @@ def test_name_that_can_stay_keeps_its_file_and_another_one_is_marked() -> None:
 
 
 @pytest.mark.parametrize("name", [*RESERVED, "User:", "../../etc/passwd", "é", "x" * 250, "User:.hidden"])
-def test_another_is_marked(name: str) -> None:
+def test_reserved_file_name_is_marked(name: str) -> None:
     made = choose_file_names([name])[name]
     assert made != f"{name}.yaml"
     assert "~" in made
@@ -54,14 +54,14 @@ def test_another_is_marked(name: str) -> None:
     assert not made.startswith(".")
 
 
-def test_names_that_differ_by_case_have_files_that_differ_by_more() -> None:
+def test_names_differing_by_case_have_distinct_file_names() -> None:
     made = choose_file_names(["orders", "Orders", "ORDERS"])
     assert made["ORDERS"] == "ORDERS.yaml"
     assert len({name.casefold() for name in made.values()}) == 3
 
 
 @given(st.lists(names() | st.sampled_from(RESERVED) | st.text(max_size=300), unique=True, max_size=20))
-def test_files_of_different_names_are_different_on_any_disk(given_names: list[str]) -> None:
+def test_file_names_are_unique_and_portable(given_names: list[str]) -> None:
     made = choose_file_names(given_names)
     assert {*made} == {*given_names}
     assert len({name.casefold() for name in made.values()}) == len(given_names)
@@ -88,5 +88,5 @@ def test_files_of_different_names_are_different_on_any_disk(given_names: list[st
         ("-odd", "-odd"),
     ],
 )
-def test_prefix_of_a_name(name: str, expected: str) -> None:
+def test_prefix_is_part_before_separator(name: str, expected: str) -> None:
     assert get_prefix(name) == expected

@@ -171,7 +171,7 @@ BROKER_CONFIGS = {
 
 
 @pytest.mark.parametrize(("given", "instead"), BROKER_CONFIGS.items(), ids=BROKER_CONFIGS.keys())
-def test_broker_config_is_translated_to_a_topic_config(given: str, instead: str) -> None:
+def test_broker_config_suggests_topic_config(given: str, instead: str) -> None:
     (problem,) = list_problems({"a.yaml": topic(f"{{{COUNTS}, config: {{{given}}}}}")})
     name = given.partition(":")[0]
     assert problem.endswith(f"{name} is a config of brokers, not of topics (write `{instead}` in spec)")
@@ -188,7 +188,7 @@ KIND_WORDS = {
 }
 
 
-def test_kind_by_another_word_is_suggested() -> None:
+def test_common_kind_word_suggests_kind() -> None:
     for kind, words in KIND_WORDS.items():
         for word in words.split():
             text = f"apiVersion: kafkaform/v1\nkind: {word}\nmetadata: {{name: t}}\n"
@@ -198,14 +198,14 @@ def test_kind_by_another_word_is_suggested() -> None:
 
 @pytest.mark.parametrize("kind", ["KafkaTopic", "KafkaUser", "KafkaClientQuota"])
 @pytest.mark.parametrize("tool", ["strimzi", "jikkou"])
-def test_resource_of_another_tool_can_be_imported(tool: str, kind: str) -> None:
+def test_resource_of_other_tool_suggests_import(tool: str, kind: str) -> None:
     head = f"apiVersion: kafka.{tool}.io/v1beta2\nkind: {kind}\nmetadata: {{name: t}}\n"
     (problem,) = list_problems({"a.yaml": head + "spec: {partitions: 3, replicas: 1}\n"})
     assert problem.startswith("t/a.yaml:2:7: ")
     assert f"`kafkaform import --from {tool} FILE`" in problem
 
 
-def test_messages_of_invalid_manifests(golden: SnapshotAssertion) -> None:
+def test_invalid_manifest_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = {name: read_spec(spec) for name, spec in BAD_SPECS.items()}
     for name, files in BAD_FILES.items():
         for path in Path("t").iterdir():
@@ -214,7 +214,7 @@ def test_messages_of_invalid_manifests(golden: SnapshotAssertion) -> None:
     assert list_texts(texts) == golden(name="invalid.txt")
 
 
-def test_every_problem_of_every_file_in_one_run() -> None:
+def test_every_problem_of_every_file_is_located() -> None:
     found = list_problems(
         {
             "a.yaml": topic(
@@ -236,7 +236,7 @@ def test_every_problem_of_every_file_in_one_run() -> None:
     ]
 
 
-def test_manifests_of_a_run_have_a_limit_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_values_in_manifests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.config.manifests.loader.MAX_VALUES", 30)
     files = {f"{name}.yaml": topic(f"{{{COUNTS}}}", name) for name in "abcd"}
     (problem,) = list_problems(files)
@@ -271,7 +271,7 @@ TEMPLATES = (
 
 
 @pytest.mark.parametrize("part", TEMPLATES)
-def test_template_is_no_name_unless_it_is_escaped(part: str) -> None:
+def test_unescaped_template_in_name_is_refused(part: str) -> None:
     for name in (f"'a-{part}'", f"a-{part}", f"{part}-a", part):
         (problem, *_) = list_problems(
             {"a.yaml": f"{HEAD}metadata: {{name: t, labels:\n  {{n: {name}}}}}\n{SPEC}"}
@@ -291,12 +291,12 @@ def test_template_is_no_name_unless_it_is_escaped(part: str) -> None:
 @pytest.mark.parametrize(
     "line", ["name: {{ .x }}", "{{- include 'x' . }}", "{% if x %}", "<% if x %>", "{# x #}"]
 )
-def test_statement_of_a_template_is_an_error_at_its_place(line: str) -> None:
+def test_template_statement_is_located(line: str) -> None:
     (problem,) = list_problems({"a.yaml": f"{HEAD}metadata:\n  {line}\n  labels: {{a: b}}\n{SPEC}"})
     assert problem.startswith(f"t/a.yaml:4:{9 if line.startswith('name') else 3}: this is a template")
 
 
-def test_merge_conflict_is_an_error_at_its_place() -> None:
+def test_merge_conflict_is_located() -> None:
     conflict = f"<<<<<<< HEAD\n{SPEC}=======\n{SPEC}>>>>>>> other\n"
     (problem,) = list_problems({"a.yaml": f"{HEAD}metadata: {{name: t}}\n{conflict}"})
     assert problem.startswith("t/a.yaml:4:1: merge conflict marker")
@@ -307,7 +307,7 @@ def test_merge_conflict_is_an_error_at_its_place() -> None:
 # --- finding files -----------------------------------------------------------------------------------
 
 
-def test_paths_without_manifests_are_errors() -> None:
+def test_paths_without_manifests_are_located() -> None:
     (empty,) = list_problems({})
     assert empty.startswith("t:1:1: ")
     assert "`kafkaform init`" in empty
@@ -318,7 +318,7 @@ def test_paths_without_manifests_are_errors() -> None:
     assert list_places(list_problems({})) == ["gone.yaml:1:1"]
 
 
-def test_manifests_are_the_yaml_files_of_a_folder() -> None:
+def test_manifests_are_visible_yaml_files_of_folder() -> None:
     write_files(
         {"a.yaml": WHOLE, ".hidden.yaml": "x", ".git/b.yaml": "x", "kafkaform.yaml": "x", "notes.txt": "x"}
     )
@@ -348,13 +348,13 @@ def test_link_out_of_the_folder_is_not_followed(target: str, repository: Path) -
     assert all("is a link out of the manifests folder" in problem for problem in found)
 
 
-def test_link_out_of_the_folder_is_ignored_if_it_is_no_manifest(repository: Path) -> None:
+def test_link_to_other_file_type_is_ignored(repository: Path) -> None:
     (repository / "notes").write_text("x")
     Path("t/notes.txt").symlink_to("../notes")
     assert load_one(WHOLE).ref == ResourceRef("Topic", "t")
 
 
-def test_broken_link_out_of_the_folder_is_the_same_error() -> None:
+def test_broken_link_out_of_folder_is_refused() -> None:
     Path("t/a.yaml").symlink_to("../../nowhere/a.yaml")
     (problem,) = list_problems({})
     assert problem.startswith("t/a.yaml:1:1: is a link out of the manifests folder")
@@ -370,7 +370,7 @@ def test_mounted_config_map_is_read() -> None:
     assert [str(d.location) for d in found] == ["t/a.yaml:1:1", "t/b.yaml:1:1"]
 
 
-def test_pipe_is_not_waited_for() -> None:
+def test_named_pipe_is_refused_without_waiting() -> None:
     os.mkfifo("t/pipe.yaml")
     assert list_places(list_problems({"a.yaml": WHOLE})) == ["pipe.yaml:1:1"]
 
@@ -407,7 +407,7 @@ def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "plain"), [("1e3", "1000"), ("12.0", "12"), ("1.2e1", "12"), ("-1e0", "-1")]
 )
-def test_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text: str, plain: str) -> None:
+def test_fractional_number_suggests_whole_number(text: str, plain: str) -> None:
     wrong = f"must be a whole number, not {float(text)}"
     found = list_problems(
         {"a.yaml": topic(f"{{partitions: {text}, replicationFactor: 1, skew: {{maxKeyShare: 1.0}}}}")}
@@ -462,11 +462,11 @@ def test_configs_become_canonical_texts() -> None:
         ("config: {retention.ms: -1}", "-1"),
     ],
 )
-def test_every_spelling_of_a_retention_means_its_configs(spec: str, milliseconds: str | None) -> None:
+def test_retention_spellings_set_retention_configs(spec: str, milliseconds: str | None) -> None:
     assert load_state(f"{{{COUNTS}, {spec}}}")["config.retention.ms"] == milliseconds
 
 
-def test_intent_has_the_other_fields_of_a_manifest() -> None:
+def test_intent_has_remaining_manifest_fields() -> None:
     desired = load_one(
         topic(
             f"{{{COUNTS}, keyed: false, deletionProtection: true, undeclared: reset, "
@@ -500,7 +500,7 @@ LAYERED = f"""{{{COUNTS}, retention: 2d, config: {{segment.ms: 2h, max.message.b
 ENVIRONMENTS = ("dev", "prod")
 
 
-def test_layers_go_from_the_least_to_the_most_specific() -> None:
+def test_more_specific_layer_overrides() -> None:
     base: Layer = {
         "partitions": 5,
         "keyed": False,
@@ -534,7 +534,7 @@ def test_layers_go_from_the_least_to_the_most_specific() -> None:
     assert (prod.intent.keyed, prod.intent.undeclared) == (True, Undeclared.KEEP)
 
 
-def test_overrides_need_their_environment_and_problems_are_listed_once() -> None:
+def test_overrides_without_environment_are_refused() -> None:
     manifest = topic(f"{{{COUNTS}, overrides: {{dev: {{}}, prd: {{}}}}}}")
     (problem,) = list_problems({"a.yaml": manifest})
     assert problem.startswith("t/a.yaml:4:45: ")

@@ -53,14 +53,14 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("config", "parts"), INVALID)
-def test_invalid_profiles_are_refused_with_their_place(config: str, parts: list[str]) -> None:
+def test_invalid_profiles_are_located(config: str, parts: list[str]) -> None:
     problems = list_problems(config)
     text = " ".join(problems)
     assert [part for part in parts if part not in text] == []
     assert len(problems) == max(1, sum(part.startswith("4:") for part in parts))
 
 
-def test_manifest_names_a_profile_that_exists_and_has_its_kind() -> None:
+def test_unknown_profile_or_kind_is_refused() -> None:
     assert list_problems(EVENTS, Topic={"profile": "events"}) == []
     (problem,) = list_problems(EVENTS, Topic={"profile": "event"})
     assert problem.startswith("topics/Topic.yaml:")
@@ -75,7 +75,7 @@ def test_manifest_names_a_profile_that_exists_and_has_its_kind() -> None:
     assert "profile" in problem
 
 
-def test_profiles_of_another_file_are_read_with_their_places() -> None:
+def test_profiles_from_file_are_located() -> None:
     Path("shared").mkdir()
     shared = Path("shared/profiles.yaml")
     shared.write_text("apiVersion: kafkaform/v1\nkind: Config\n" + EVENTS)
@@ -89,7 +89,7 @@ def test_profiles_of_another_file_are_read_with_their_places() -> None:
     assert [text.split(": ")[0] for text in list_problems(source)] == ["shared/profiles.yaml:5:1"]
 
 
-def test_overrides_name_environments_or_clusters() -> None:
+def test_overrides_must_name_environment_or_cluster() -> None:
     clusters = "clusters: {eu: {environment: prod, client: {bootstrap.servers: 'a:1'}}}\n"
     counts = {"partitions": 1, "replicationFactor": 1}
     assert list_problems(clusters, Topic={**counts, "overrides": {"eu": {"partitions": 2}}}) == []
@@ -97,7 +97,7 @@ def test_overrides_name_environments_or_clusters() -> None:
     assert "known names: dev, prod, eu" in problem
 
 
-def test_branch_cannot_read_profiles_outside_of_it(tmp_path: Path) -> None:
+def test_branch_profiles_outside_branch_are_refused(tmp_path: Path) -> None:
     branch = tmp_path / "branch"
     branch.mkdir()
     outside = HEAD.replace("environments: [dev, prod]\n", "") + EVENTS

@@ -27,7 +27,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
-def test_schema_is_valid_and_its_references_are_in_the_same_file(path: Path) -> None:
+def test_schemas_are_valid_with_local_references(path: Path) -> None:
     schema = json.loads(path.read_text("utf-8"))
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     Draft202012Validator.check_schema(schema)
@@ -47,7 +47,7 @@ def count_errors(**document: object) -> int:
     return len(list(CONFIG.iter_errors({**head, **document})))
 
 
-def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
+def test_schema_of_defaults_and_policies_has_every_kind() -> None:
     for kind in KINDS:
         for name, errors in ((kind, 0), (f"{kind}s", 2)):
             policy = {"name": "p", "kind": name, "message": "No.", "require": {"labels": ["team"]}}
@@ -67,11 +67,11 @@ def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
         ("Topic", {"overrides": {"dev": {"state": "absent"}}}, False),
     ],
 )
-def test_defaults_are_checked_as_a_spec(kind: str, spec: dict[str, object], is_valid: bool) -> None:
+def test_schema_checks_defaults_as_spec(kind: str, spec: dict[str, object], is_valid: bool) -> None:
     assert count_errors(defaults={kind: spec}) == (0 if is_valid else 1)
 
 
-def test_stale_file_is_found_and_written_anew(
+def test_stale_schema_file_is_found_and_rewritten(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in SCHEMAS:
@@ -91,7 +91,7 @@ def test_stale_file_is_found_and_written_anew(
     assert topic.read_text("utf-8") == whole
 
 
-def test_editors_know_every_config_its_default_and_every_client_property() -> None:
+def test_schemas_have_every_config_and_client_property() -> None:
     config = read("topic")["$defs"]["config"]["properties"]
     known = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
     assert (

@@ -105,7 +105,7 @@ policies:
         found.build_context(None)
 
 
-def test_principals_have_globs_of_their_own() -> None:
+def test_name_globs_have_principals() -> None:
     found = write_settings("owns: {principals: ['User:a-*']}\nignore: {principals: ['User:admin']}\n")
     assert found.owns == NameGlobs((), ("User:a-*",))
     assert found.ignore == replace(DEFAULT_IGNORE, principals=("User:admin",))
@@ -127,7 +127,7 @@ def test_settings_have_defaults() -> None:
     assert Settings().environments is None
 
 
-def test_environments_are_those_of_the_clusters() -> None:
+def test_environments_default_to_those_of_clusters() -> None:
     first, two, *_ = (f"{{environment: {name}, {CLUSTER}}}" for name in ("prod", "dev"))
     clusters = f"clusters: {{a: {first}, b: {two}, c: {first}, d: {{{CLUSTER}}}}}\n"
     assert write_settings(clusters).environments == ("prod", "dev")
@@ -158,7 +158,7 @@ def test_given_file_must_exist() -> None:
         ("sasl.password", "${file:secrets/password}", "below/secrets/password"),
     ],
 )
-def test_paths_of_client_properties_start_at_the_file(name: str, written: str, resolved: str) -> None:
+def test_client_property_paths_are_relative_to_configuration(name: str, written: str, resolved: str) -> None:
     login = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
     certificate = {"ssl.key.location": "k", "ssl.certificate.location": "c"}
     client = {"security.protocol": "SASL_SSL", **login, **certificate, name: written}
@@ -226,7 +226,7 @@ BAD: dict[str, str | bytes] = {
 """Configurations that are refused: invalid.txt has the places."""
 
 
-def test_messages_of_invalid_configurations(golden: SnapshotAssertion) -> None:
+def test_invalid_configuration_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert list_texts({name: list_problems(text) for name, text in BAD.items()}) == golden(name="invalid.txt")
 
 
@@ -252,13 +252,13 @@ def test_safeguards_of_a_cluster_are_read() -> None:
 @pytest.mark.parametrize(
     ("given", "share"), [("0.3", 0.3), ("1", 1), ("30%", 0.3), ("'2.5 %'", 0.025), ("100%", 1)]
 )
-def test_share_is_a_fraction_or_a_percentage(given: str, share: float) -> None:
+def test_share_is_fraction_or_percentage(given: str, share: float) -> None:
     found = write_settings(f"limits: {{blastRadius: {given}, diskReserve: {given}}}\n{ONE_CLUSTER}")
     assert found.limits.blast_radius == pytest.approx(share)
     assert found.limits.disk_reserve == found.clusters["a"].moves.disk_reserve == pytest.approx(share)
 
 
-def test_disk_reserve_has_a_default_and_may_be_none() -> None:
+def test_disk_reserve_has_default_and_may_be_zero() -> None:
     assert write_settings(ONE_CLUSTER).clusters["a"].moves.disk_reserve == 0.15
     for given in ("0", "0%"):
         found = write_settings(f"limits: {{diskReserve: {given}}}\n{ONE_CLUSTER}")
@@ -273,7 +273,7 @@ def test_invalid_share_is_an_error(given: str) -> None:
     assert "is not a share above 0 and up to 1" in problem
 
 
-def test_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
+def test_broker_count_of_environment_needs_single_cluster() -> None:
     found = write_settings(
         "environments: [dev, test, prod]\nclusters:\n"
         f"  a: {{environment: dev, brokers: 1, {CLUSTER}}}\n"
@@ -292,7 +292,7 @@ def test_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
     )
 
 
-def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
+def test_cluster_is_selected_by_name_or_as_only_cluster() -> None:
     two = write_settings(f"clusters: {{dev: {{{CLUSTER}}}, prod: {{{CLUSTER}}}}}\n")
     prod = two.select_cluster("prod")
     assert prod is not None
@@ -315,7 +315,7 @@ def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
 
 
 @pytest.mark.parametrize("line", ["protected: [Topic/a]", "owns: {names: [topics/a]}", "ignore: [group/a]"])
-def test_glob_of_names_has_no_kind(line: str) -> None:
+def test_name_glob_with_kind_is_refused(line: str) -> None:
     (problem,) = list_problems(line)
     assert "has a kind" in problem
     assert problem.endswith("(write a)")
@@ -331,7 +331,7 @@ def test_environment_must_be_listed() -> None:
     assert caught.value.hint == "did you mean 'prod'?"
 
 
-def test_moves_of_a_cluster_are_read() -> None:
+def test_cluster_move_options_are_read() -> None:
     found = write_settings(
         "clusters:\n"
         "  a:\n    client: {}\n"

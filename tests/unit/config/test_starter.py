@@ -32,7 +32,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_writes_every_file_into_a_new_folder(tmp_path: Path) -> None:
+def test_starter_writes_every_file_into_new_folder(tmp_path: Path) -> None:
     starter = write_starter(tmp_path / "deep" / "new")
     assert set(files_below(tmp_path / "deep" / "new")) == set(starter.files) == FILES
     assert starter.ignore == ()
@@ -54,7 +54,7 @@ def test_manifests_load_in_each_environment(tmp_path: Path) -> None:
     assert replication == {"dev": {1}, "prod": {3}}
 
 
-def test_only_cluster_is_the_one_that_the_next_commands_start(tmp_path: Path) -> None:
+def test_starter_cluster_is_local_dev_cluster(tmp_path: Path) -> None:
     write_starter(tmp_path)
     cluster = read_settings(tmp_path / "kafkaform.yaml").select_cluster(None)
     assert cluster is not None
@@ -62,7 +62,7 @@ def test_only_cluster_is_the_one_that_the_next_commands_start(tmp_path: Path) ->
     assert cluster.client.describe() == {"bootstrap.servers": "127.0.0.1:9092"}
 
 
-def test_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
+def test_starter_has_cluster_id_to_uncomment(tmp_path: Path) -> None:
     write_starter(tmp_path)
     path = tmp_path / "kafkaform.yaml"
     text = path.read_text("utf-8")
@@ -71,7 +71,7 @@ def test_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
     assert read_settings(path).clusters["dev"].cluster_id == "4L6g3nShT-eMCtK--X86sw"
 
 
-def test_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) -> None:
+def test_starter_production_cluster_can_be_uncommented(tmp_path: Path) -> None:
     write_starter(tmp_path)
     path = tmp_path / "kafkaform.yaml"
     lines = path.read_text("utf-8").splitlines()
@@ -85,7 +85,7 @@ def test_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml"])
-def test_editors_find_the_schema_that_the_file_names(tmp_path: Path, name: str) -> None:
+def test_starter_files_refer_to_their_schemas(tmp_path: Path, name: str) -> None:
     write_starter(tmp_path)
     first = (tmp_path / name).read_text("utf-8").splitlines()[0]
     schema = (tmp_path / name).parent / first.removeprefix("# yaml-language-server: $schema=")
@@ -94,7 +94,7 @@ def test_editors_find_the_schema_that_the_file_names(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("present", sorted(FILES - {".gitignore"}))
-def test_existing_file_is_named_and_nothing_is_written(tmp_path: Path, present: str) -> None:
+def test_existing_file_stops_starter(tmp_path: Path, present: str) -> None:
     (tmp_path / present).parent.mkdir(exist_ok=True)
     (tmp_path / present).write_text("mine", "utf-8")
     before = files_below(tmp_path)
@@ -105,7 +105,7 @@ def test_existing_file_is_named_and_nothing_is_written(tmp_path: Path, present: 
     assert files_below(tmp_path) == before
 
 
-def test_link_that_leads_nowhere_is_a_file_that_exists(tmp_path: Path) -> None:
+def test_dangling_link_counts_as_existing_file(tmp_path: Path) -> None:
     (tmp_path / "kafkaform.yaml").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(KafkaformError, match=r"already has kafkaform\.yaml"):
         write_starter(tmp_path)
@@ -121,7 +121,7 @@ def test_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
 
 
-def test_files_are_removed_if_one_cannot_be_written(tmp_path: Path) -> None:
+def test_starter_files_are_removed_after_failed_write(tmp_path: Path) -> None:
     (tmp_path / "schemas").write_text("a file where a folder has to be", "utf-8")
     for folder in (tmp_path, tmp_path / "schemas"):
         with pytest.raises(KafkaformError, match="cannot write"):
@@ -129,7 +129,7 @@ def test_files_are_removed_if_one_cannot_be_written(tmp_path: Path) -> None:
     assert set(files_below(tmp_path)) == {"schemas"}
 
 
-def test_file_that_appears_meanwhile_is_not_overwritten(
+def test_concurrently_created_file_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "lexists", lambda _path: False)
@@ -141,7 +141,7 @@ def test_file_that_appears_meanwhile_is_not_overwritten(
     assert files_below(tmp_path) == before
 
 
-def test_command_lists_its_files_and_the_next_commands(tmp_path: Path) -> None:
+def test_init_lists_files_and_next_commands(tmp_path: Path) -> None:
     result = CliRunner().invoke(init, [str(tmp_path / "my repo")])
     assert result.exit_code == 0
     for name in FILES:
@@ -155,7 +155,7 @@ def test_command_lists_its_files_and_the_next_commands(tmp_path: Path) -> None:
     ]
 
 
-def test_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_works_in_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".gitignore").touch()
     result = CliRunner().invoke(init, [])
@@ -165,7 +165,7 @@ def test_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "kafkaform.yaml").exists()
 
 
-def test_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_path: Path) -> None:
+def test_existing_repository_gets_schemas_and_modelines(tmp_path: Path) -> None:
     write_starter(tmp_path)
     for path in (tmp_path / "schemas").iterdir():
         path.unlink()
@@ -203,7 +203,7 @@ def test_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_p
     assert files_below(tmp_path) == after
 
 
-def test_schema_of_others_is_not_replaced(tmp_path: Path) -> None:
+def test_foreign_schema_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "manifest.schema.json").write_text("mine", "utf-8")
     result = CliRunner().invoke(init, [str(tmp_path), "--schemas"])

@@ -66,7 +66,7 @@ CONFIGS = {
 }
 
 
-def test_messages_of_invalid_documents(golden: SnapshotAssertion) -> None:
+def test_invalid_document_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = {f"topic, {name}": list_problems(text) for name, text in TOPICS.items()}
     texts |= {f"config, {name}": list_problems(text, "config") for name, text in CONFIGS.items()}
     assert list_texts(texts) == golden(name="invalid.txt")
@@ -123,7 +123,7 @@ OTHER_NAMES = {
         for name in names.split()
     ],
 )
-def test_names_of_other_tools_are_translated(schema: str, meant: str, name: str) -> None:
+def test_field_names_of_other_tools_suggest_fields(schema: str, meant: str, name: str) -> None:
     (kind,) = [kind for kind in KINDS.values() if kind.schema == schema]
     field = f"acls: [{{{name.removeprefix('acls.')}: a}}]" if name.startswith("acls.") else f"{name}: a"
     text = f"apiVersion: kafkaform/v1\nkind: {kind.name}\nmetadata: {{name: t}}\nspec:\n  {field}\n"
@@ -147,14 +147,14 @@ PLACES = {
 @pytest.mark.parametrize(
     ("meant", "line"), [(meant, line) for meant, lines in PLACES.items() for line in lines]
 )
-def test_misplaced_field_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
+def test_misplaced_configuration_field_suggests_location(meant: str, line: str) -> None:
     found, _ = check_structure(parse_document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
     hints = [problem.hint for problem in found if problem.hint is not None]
     assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 
 
 @pytest.mark.parametrize("value", ["3", "{}", "[1]"])
-def test_name_of_a_user_is_not_a_misplaced_field(value: str) -> None:
+def test_user_defined_name_is_not_misplaced_field(value: str) -> None:
     policy = f"policies: [{{name: a, message: b, require: {{fields: {{partitions: {value}}}}}}}]"
     found = list_problems(f"apiVersion: kafkaform/v1\nkind: Config\n{policy}\n", "config")
     assert found
@@ -185,7 +185,7 @@ def test_valid_part_of_a_document_is_returned() -> None:
     assert check_structure(parse_document("- 1"), "topic")[1].data is None
 
 
-def test_hostile_names_stay_in_one_line() -> None:
+def test_hostile_names_are_printed_on_single_line() -> None:
     text = HEAD + f'spec:\n  "a\\n\\e[31m": 1\n  overrides:\n    "x\\ny":\n      ? {"k" * 3000}\n      : 1\n'
     found = list_problems(text)
     assert len(found) == 2

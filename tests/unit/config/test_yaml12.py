@@ -89,13 +89,13 @@ def test_plain_scalars_follow_the_core_schema(text: str, value: Data) -> None:
 
 
 @pytest.mark.parametrize("text", ["010", "0.50", "1:30", "0x10", "true", "no", "1e3", "1_000", "12.0", "+1"])
-def test_below_a_verbatim_key_scalars_keep_their_text(text: str) -> None:
+def test_scalars_below_verbatim_key_keep_text(text: str) -> None:
     assert parse_one(f"config: {{a: {text}, b: [{text}]}}", frozenset({"config"})) == {
         "config": {"a": text, "b": [text]}
     }
 
 
-def test_null_and_keys_are_text_below_a_verbatim_key() -> None:
+def test_keys_are_text_and_null_stays_null_below_verbatim_key() -> None:
     data = parse_one("config: {a: null, b: ~, c: , d: 'null', e: ''}", frozenset({"config"}))
     assert data == {"config": {"a": None, "b": None, "c": None, "d": "null", "e": ""}}
     assert parse_one("1: a\ntrue: b\nnull: c\n0.50: d\n? e\n: f") == {
@@ -107,7 +107,7 @@ def test_null_and_keys_are_text_below_a_verbatim_key() -> None:
     }
 
 
-def test_documents_line_breaks_and_places() -> None:
+def test_documents_and_locations_are_read() -> None:
     assert parse_one(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n") == {"a": 1, "b": [2]}
     documents, _ = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n")
     assert documents[0].locate(["a"]) == Location("f", 1, 4)
@@ -176,12 +176,12 @@ SLIPS = {
 }
 
 
-def test_messages_of_invalid_yaml(golden: SnapshotAssertion) -> None:
+def test_invalid_yaml_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = {name: list_problems(raw) for name, raw in {**REFUSED, **SLIPS}.items()}
     assert list_texts(texts) == golden(name="invalid.txt")
 
 
-def test_problem_hides_no_other_document_and_is_short() -> None:
+def test_problem_does_not_hide_other_documents() -> None:
     documents, problems = read("a: !x 1\n---\nb: 2\n---\nc: 1\nc: 2\n---\nd: ]\n")
     assert [d.data for d in documents] == [{"b": 2}]
     assert [p.split(": ")[0] for p in problems] == ["f:1:4", "f:6:1", "f:8:4"]
@@ -250,7 +250,7 @@ FLAT_BOMBS = {
 
 
 @pytest.mark.parametrize("text", FLAT_BOMBS.values(), ids=FLAT_BOMBS.keys())
-def test_document_of_too_many_values_is_refused_before_they_are_built(
+def test_document_with_too_many_values_is_refused_early(
     text: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_NODES == 250_000
@@ -260,13 +260,13 @@ def test_document_of_too_many_values_is_refused_before_they_are_built(
     assert len(nodes_built) == FEWER
 
 
-def test_deep_nesting_is_refused_before_it_is_built(nodes_built: list[None]) -> None:
+def test_deep_nesting_is_refused_early(nodes_built: list[None]) -> None:
     (problem,) = list_problems("[" * 100_000)
     assert f"nested more than {MAX_DEPTH} deep" in problem
     assert len(nodes_built) == MAX_DEPTH + 1
 
 
-def test_many_documents_are_refused_before_all_are_built(nodes_built: list[None]) -> None:
+def test_too_many_documents_are_refused_early(nodes_built: list[None]) -> None:
     documents, problems = read("---\n" * (10 * MAX_DOCUMENTS))
     assert len(documents) == MAX_DOCUMENTS
     (problem,) = problems
@@ -288,7 +288,7 @@ def test_file_has_a_limit_of_values(
     assert len(nodes_built) == limit + 1  # the root of a document has no place to name yet
 
 
-def test_alias_bombs_count_with_their_expansion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expanded_aliases_count_as_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_FILE_NODES == 1_000_000
     limit = 100_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
@@ -317,7 +317,7 @@ def test_text_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch)
     assert len(searches) == len({*searches})
 
 
-def test_locating_everything_takes_work_in_proportion() -> None:
+def test_locating_values_takes_linear_work() -> None:
     def calls(keys: int) -> int:
         (document,) = read("{" + ",".join(f"k{i}: [1]" for i in range(keys)) + "}")[0]
         count = 0
@@ -423,7 +423,7 @@ def test_any_yaml_like_text_gives_documents_or_problems(text: str) -> None:
     check_places(text.encode())
 
 
-def test_documents_are_equal_whether_or_not_places_were_asked_for() -> None:
+def test_located_documents_stay_equal() -> None:
     (asked,), (second,) = (read("a: {b: 1}\nc: [" + "1," * 10_000 + "1]\n")[0] for _ in range(2))
     assert [asked.locate(("a", "b")) for _ in range(3)] == [Location("f", 1, 8)] * 3
     assert asked == second

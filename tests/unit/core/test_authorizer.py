@@ -51,11 +51,11 @@ def decide(acls: str, request: str, settings: AuthorizerSettings = CLOSED) -> tu
         ("User:a Read x; -User:a Read x 10.0.0.1", "User:a Read x 10.0.0.1", False),
     ],
 )
-def test_decisions_follow_the_rules_of_the_authorizer(acls: str, request_: str, allowed: bool) -> None:
+def test_decisions_follow_authorizer_rules(acls: str, request_: str, allowed: bool) -> None:
     assert decide(acls, request_)[0] is allowed
 
 
-def test_setting_decides_where_no_acl_does_and_may_be_unknown() -> None:
+def test_resource_without_acls_follows_allow_everyone_setting() -> None:
     for allow_everyone in (True, False, None):
         settings = AuthorizerSettings(frozenset(), allow_everyone)
         assert decide("", "User:a Read x", settings) == (allow_everyone, Basis.NO_ACL_OF_RESOURCE)
@@ -63,7 +63,7 @@ def test_setting_decides_where_no_acl_does_and_may_be_unknown() -> None:
         assert decide("User:b Read x", "User:a Read x", settings) == (False, Basis.NO_MATCHING_ACL)
 
 
-def test_super_users_may_do_everything() -> None:
+def test_super_user_is_always_allowed() -> None:
     settings = AuthorizerSettings(frozenset({"User:root"}), False)
     assert decide("-User:* All *", "User:root Delete x", settings) == (True, Basis.SUPER_USER)
 
@@ -81,7 +81,7 @@ def test_grants_list_hosts_and_exceptions() -> None:
     assert {host: decision.is_allowed for host, decision in by_host.items()} == {"10.0.0.2": True}
 
 
-def test_declared_settings_stand_in_for_hidden_ones_only() -> None:
+def test_declared_authorizer_settings_complete_hidden_settings() -> None:
     declared = AuthorizerSettings(frozenset({"User:root"}), True)
     assert AuthorizerSettings(None, None).complete(declared) == declared
     assert AuthorizerSettings(frozenset(), False).complete(declared) == AuthorizerSettings(frozenset(), False)
@@ -93,7 +93,7 @@ def test_resources_without_a_type_or_name_are_refused(text: str) -> None:
         parse_resource(text)
 
 
-def test_names_of_the_command_line_are_parsed() -> None:
+def test_resource_operation_and_principal_names_are_parsed() -> None:
     assert parse_resource("a") == (TOPIC, "a")
     assert parse_resource("Topic/Cluster") == (TOPIC, "Cluster")
     assert parse_resource("Cluster")[0] is ResourceType.CLUSTER

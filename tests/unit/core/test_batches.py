@@ -54,11 +54,11 @@ def test_batches_are_full_and_in_order(operations: list[Operation], limit: int) 
         (DeleteGroup(REF, ("consumer.session.timeout.ms",)), 2),
     ],
 )
-def test_operation_has_its_weight(operation: Operation, weight: int) -> None:
+def test_operation_weight_counts_records(operation: Operation, weight: int) -> None:
     assert operation.weight == weight
 
 
-def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:
+def test_batches_pass_controller_limit() -> None:
     refs = [ResourceRef("Topic", f"t{number}") for number in range(1_000)]
     operations: list[Operation] = [CreateTopic(ref, 12, 1, {}) for ref in refs]
     assert None not in MemoryCluster().execute(operations)

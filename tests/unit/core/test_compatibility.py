@@ -28,11 +28,11 @@ from tests.support.plans import strategies
         ("local", "local", True),
     ],
 )
-def test_versions_that_understand_each_other(one: str, other: str, *, alike: bool) -> None:
+def test_compatible_versions_are_symmetric(one: str, other: str, *, alike: bool) -> None:
     assert is_compatible(one, other) is alike
     assert is_compatible(other, one) is alike
 
 
 @given(strategies.hostile_text())
-def test_version_understands_itself(version: str) -> None:
+def test_version_is_compatible_with_itself(version: str) -> None:
     assert is_compatible(version, version)

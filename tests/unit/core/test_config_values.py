@@ -100,7 +100,7 @@ def read_error(name: str, text: str) -> str:
     return str(caught.value)
 
 
-def test_messages_of_invalid_values(golden: SnapshotAssertion) -> None:
+def test_invalid_value_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = {f"{name}={text}": [read_error(name, text)] for name, text in INVALID}
     assert list_texts(texts) == golden(name="invalid.txt")
 
@@ -108,7 +108,7 @@ def test_messages_of_invalid_values(golden: SnapshotAssertion) -> None:
 @pytest.mark.parametrize(
     "text", ["٣", "1_000", "0x10", "", "1" * 5000, "0" * 5000 + "1", "1\u00a0", "-", "unlimited", "50s"]
 )
-def test_text_that_is_no_integer_to_kafka_is_refused(text: str) -> None:
+def test_invalid_integer_text_is_refused(text: str) -> None:
     message = read_error("min.insync.replicas", text)
     assert "is not a whole number" in message
     assert len(message) < 120
@@ -134,17 +134,17 @@ def test_defaults_of_kafka_are_valid(key: ConfigKey) -> None:
         ("compression.type", "gzip", "GZIP", False),
     ],
 )
-def test_values_that_mean_the_same_to_kafka_are_equal(name: str, a: str, b: str, same: bool) -> None:
+def test_equality_of_values_follows_kafka(name: str, a: str, b: str, same: bool) -> None:
     assert equal(KEYS[name], a, b) is same
     assert equal(KEYS[name], b, a) is same
 
 
-def test_values_of_brokers_are_taken_as_they_are() -> None:
+def test_observed_values_are_normalised_without_validation() -> None:
     assert normalise_observed(KEYS["segment.bytes"], " 1024") == "1024"
     assert normalise_observed(KEYS["cleanup.policy"], "something,new") == "something,new"
 
 
-def test_key_that_only_the_broker_knows_has_its_type() -> None:
+def test_undocumented_key_uses_broker_type() -> None:
     key = ConfigKey("vendor.hotset.ms", ConfigType.LONG)
     assert (key.unit, canonical(key, "1d")) == (Unit.MS, "86400000")
     assert (human(key, "86400000"), human(key, "-1")) == ("1d", "-1")
@@ -182,18 +182,18 @@ def test_only_retention_can_be_unlimited() -> None:
         ("retention.ms", "rubbish", "rubbish"),
     ],
 )
-def test_values_are_shown_in_units(name: str, value: str, shown: str) -> None:
+def test_values_are_formatted_with_units(name: str, value: str, shown: str) -> None:
     assert human(KEYS[name], value) == shown
 
 
 @given(st.sampled_from([key for key in KEYS.values() if key.unit]), st.integers(0, 2**31 - 1))
-def test_human_values_can_be_written_in_a_manifest(key: ConfigKey, number: int) -> None:
+def test_formatted_values_are_parsed_back(key: ConfigKey, number: int) -> None:
     if key.minimum is None or number >= key.minimum:
         assert canonical(key, human(key, str(number))) == str(number)
 
 
 @given(st.sampled_from(list(KEYS.values())), st.text() | st.integers().map(str) | st.floats().map(str))
-def test_canonical_is_a_fixed_point(key: ConfigKey, text: str) -> None:
+def test_normalised_value_is_stable(key: ConfigKey, text: str) -> None:
     once = normalise_observed(key, text)
     assert normalise_observed(key, once) == once
     assert equal(key, text, once)

@@ -15,12 +15,12 @@ def read_tree(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_files_and_their_folders_are_created(tmp_path: Path) -> None:
+def test_write_files_creates_folders(tmp_path: Path) -> None:
     write_files({tmp_path / "a/b/c.yaml": "c\n", tmp_path / "d.yaml": "é"})
     assert read_tree(tmp_path) == {"a/b/c.yaml": "c\n", "d.yaml": "é"}
 
 
-def test_existing_file_stops_all(tmp_path: Path) -> None:
+def test_existing_file_stops_all_writes(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("mine")
     with pytest.raises(KafkaformError, match=f"{tmp_path}/b: File exists; nothing was written"):
         write_files({tmp_path / "new/a": "1", tmp_path / "b": "2", tmp_path / "c": "3"})
@@ -28,7 +28,7 @@ def test_existing_file_stops_all(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_replaced_files_are_restored_if_a_later_one_fails(tmp_path: Path) -> None:
+def test_replaced_files_are_restored_after_failure(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("before")
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(KafkaformError, match="nothing was written"):
@@ -37,7 +37,7 @@ def test_replaced_files_are_restored_if_a_later_one_fails(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_file_is_replaced_through_a_link_with_its_mode(tmp_path: Path, several: bool) -> None:
+def test_file_is_replaced_through_link_with_mode(tmp_path: Path, several: bool) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     write_file(real, "é")
     real.chmod(0o640)
@@ -55,7 +55,7 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_write_files_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
     monkeypatch.setattr("pathlib.Path.replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
@@ -63,7 +63,7 @@ def test_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     assert read_tree(tmp_path) == {"a": "before"}
 
 
-def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_named_pipe_is_written_not_replaced(tmp_path: Path) -> None:
     """As /dev/stdout and /dev/null are, which root could otherwise turn into files."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -77,20 +77,20 @@ def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none/a", "a" * 300])
-def test_failed_write_is_one_line(tmp_path: Path, name: str) -> None:
+def test_failed_write_names_file(tmp_path: Path, name: str) -> None:
     with pytest.raises(KafkaformError, match=f"^cannot write {tmp_path}/{name}: .*$"):
         write_file(tmp_path / name, "text")
     assert read_tree(tmp_path) == {}
 
 
-def test_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
+def test_link_to_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("a")
     with pytest.raises(KafkaformError, match=r"^cannot write .*/a: "):
         write_file(tmp_path / "a", "text")
     assert (tmp_path / "a").is_symlink()
 
 
-def test_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_write_keeps_existing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
 
     monkeypatch.setattr("os.fsync", interrupt)
@@ -99,9 +99,7 @@ def test_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pyt
     assert read_tree(tmp_path) == {"a": "before"}
 
 
-def test_folder_that_another_import_makes_at_the_same_time_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrently_created_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mkdir = Path.mkdir
 
     def be_second(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kafkaform.core.http import call_within
 
 
-def test_call_that_takes_too_long_is_given_up() -> None:
+def test_slow_call_times_out() -> None:
     end = Event()
     with pytest.raises(TimeoutError):
         call_within(0.05, end.wait)
@@ -19,7 +19,7 @@ def test_call_that_takes_too_long_is_given_up() -> None:
         call_within(5, lambda: int("invalid"))
 
 
-def test_thread_is_kept_until_that_of_the_caller_ends() -> None:
+def test_worker_thread_lives_as_long_as_caller() -> None:
     threads: list[Thread] = []
     caller = Thread(target=lambda: threads.extend(call_within(5, current_thread) for _ in range(2)))
     caller.start()

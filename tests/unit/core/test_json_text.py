@@ -23,6 +23,6 @@ VALUES = st.recursive(
 @example([[], [[]], {"": {"": [1]}}])
 @example([2**64, -(2**63) - 1])
 @example({"line\n\x7f\x9b\ud800": "\u2028\n"})
-def test_it_is_written_as_python_does(value: object) -> None:
+def test_json_encoding_matches_python(value: object) -> None:
     assert encode_canonical(value) == json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert format_json(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -38,13 +38,13 @@ def test_keys_of_topics_and_groups_are_complete() -> None:
         ("consumers", consumer_configs, ("auto.include.jmx.reporter",)),
     ],
 )
-def test_retired_configs_are_known_apart(kind: str, known: Any, names: tuple[str, ...]) -> None:
+def test_retired_configs_are_separate(kind: str, known: Any, names: tuple[str, ...]) -> None:
     retired = {name.removeprefix("message."): key.retired for name, key in retired_configs(kind).items()}
     assert retired == dict.fromkeys(names, "4.0")
     assert not retired_configs(kind).keys() & known().keys()
 
 
-def test_keys_have_their_limits_and_canonical_defaults() -> None:
+def test_keys_have_limits_and_canonical_defaults() -> None:
     topics = topic_configs()
     assert (topics[RETENTION].minimum, topics[RETENTION].maximum) == (-1, None)
     assert topics["compression.gzip.level"].ranges == ((-1, -1), (1, 9))
@@ -86,7 +86,7 @@ def test_consumer_configs_are_complete() -> None:
         ("sasl.login.refresh.window.factor", "0.50", "0.5"),
     ],
 )
-def test_values_of_consumer_configs(name: str, text: str, value: str) -> None:
+def test_consumer_values_become_canonical(name: str, text: str, value: str) -> None:
     assert canonical(consumer_configs()[name], text) == value
 
 
@@ -102,12 +102,12 @@ def test_values_of_consumer_configs(name: str, text: str, value: str) -> None:
         ("sasl.login.refresh.window.factor", "0.4"),
     ],
 )
-def test_values_that_a_consumer_refuses(name: str, text: str) -> None:
+def test_invalid_consumer_values_are_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}: "):
         canonical(consumer_configs()[name], text)
 
 
-def test_settings_that_clients_refuse_are_known() -> None:
+def test_settings_refused_by_clients_are_listed() -> None:
     assert refused_by_client("consumer") >= {
         "partition.assignment.strategy",
         "session.timeout.ms",
@@ -152,7 +152,7 @@ def test_defaults_are_immutable_and_canonical() -> None:
     assert defaults.keys() == {name for name, key in topic_configs().items() if not key.internal}
 
 
-def test_retired_config_has_a_default_where_the_brokers_have_it() -> None:
+def test_retired_config_has_default_only_if_broker_has() -> None:
     defaults = cluster_defaults({"log.message.timestamp.difference.max.ms": "1000"})
     assert defaults["message.timestamp.difference.max.ms"] == "1000"
     assert "message.format.version" not in defaults
@@ -166,7 +166,7 @@ def test_retired_config_has_a_default_where_the_brokers_have_it() -> None:
         *("automq.table.topic.enable", "bufstream.archive.kind", "diskless.enable"),
     ],
 )
-def test_keys_of_vendors_are_known_by_their_prefix(name: str) -> None:
+def test_vendor_keys_are_recognised_by_prefix(name: str) -> None:
     assert is_vendor(name)
 
 
@@ -181,7 +181,7 @@ def test_keys_of_vendors_are_known_by_their_prefix(name: str) -> None:
         ("168", None, "-1", "-1"),
     ],
 )
-def test_first_synonym_that_is_set_wins(
+def test_first_set_synonym_is_default(
     hours: str | None, minutes: str | None, milliseconds: str | None, expected: str
 ) -> None:
     units = {"hours": hours, "minutes": minutes, "ms": milliseconds}

@@ -54,13 +54,13 @@ def test_initial_offset_is_read_back(spec: OffsetSpec) -> None:
 
 
 @given(OTHER)
-def test_other_offsets_are_not_initial_ones(spec: OffsetSpec) -> None:
+def test_offsets_that_are_not_initial_are_refused(spec: OffsetSpec) -> None:
     with pytest.raises(ValueError, match="not a valid initial offset"):
         parse_initial(str(spec))
 
 
 @given(ANY, st.sampled_from(["", " ", "\n", "\t "]), st.sampled_from(["", "  ", "\n"]))
-def test_blanks_around_do_not_matter(spec: OffsetSpec, before: str, after: str) -> None:
+def test_surrounding_blanks_are_ignored(spec: OffsetSpec, before: str, after: str) -> None:
     assert parse_offset(f"{before}{spec}{after}") == spec
 
 
@@ -85,7 +85,7 @@ TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edit_offset(),
 
 
 @given(TEXTS)
-def test_text_is_parsed_or_refused_in_one_line(text: str) -> None:
+def test_offset_text_is_parsed_or_refused(text: str) -> None:
     for parse in (parse_offset, parse_initial):
         spec = parse_or_none(parse, text)
         assert spec is None or parse(str(spec)) == spec
@@ -105,14 +105,14 @@ def parse_or_none(parse: Callable[[str], OffsetSpec], text: str) -> OffsetSpec |
     st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30)),  # noqa: DTZ001 - the zone comes with the test
     st.integers(-14 * 60, 14 * 60),
 )
-def test_time_is_the_same_moment_in_every_zone(naive: datetime, minutes: int) -> None:
+def test_equal_moments_in_other_zones_are_equal(naive: datetime, minutes: int) -> None:
     moment = naive.replace(tzinfo=UTC)
     elsewhere = moment.astimezone(timezone(timedelta(minutes=minutes)))
     assert parse_offset(elsewhere.isoformat()) == AbsoluteTime((moment - EPOCH) // timedelta(milliseconds=1))
 
 
 @given(ANY, st.integers(0, 10**13))
-def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms: int) -> None:
+def test_only_time_specs_have_time(spec: OffsetSpec, now_ms: int) -> None:
     match spec:
         case AbsoluteTime(at):
             assert time_of(spec, now_ms) == at
@@ -153,7 +153,7 @@ def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms
         ("9999-12-31T23:59:59.999Z", AbsoluteTime(LAST_MS), "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_each_spelling_of_an_offset_means_the_same(text: str, spec: OffsetSpec, written: str) -> None:
+def test_offset_spellings_are_parsed(text: str, spec: OffsetSpec, written: str) -> None:
     assert parse_offset(text) == spec
     assert str(spec) == written
 
@@ -204,12 +204,12 @@ def test_time_outside_of_kafkas_range_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["9223372036854775808", "shift-by -9223372036854775808", "999999999999999w ago"]
 )
-def test_more_than_kafka_can_count_is_refused(text: str) -> None:
+def test_number_beyond_kafka_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="more than Kafka can count"):
         parse_offset(text)
 
 
-def test_hint_names_what_can_be_written() -> None:
+def test_offset_hint_lists_valid_forms() -> None:
     with pytest.raises(ValueError, match="write earliest, latest, current, an offset, shift-by -10, a time"):
         parse_offset("nonsense")
     with pytest.raises(ValueError, match="write earliest, latest, a time such as 2026") as refusal:

@@ -12,7 +12,7 @@ import pytest
 from kafkaform.core.secrets import HIDDEN, Reference, Secret, UnreadableSecret, read_secret
 
 
-def test_no_text_of_a_secret_contains_it() -> None:
+def test_secret_text_is_hidden() -> None:
     secret = Secret("s3cr3t")
     assert {repr(secret), str(secret), f"{secret}", f"{secret:>9}", f"{[secret]}"} == {HIDDEN, f"[{HIDDEN}]"}
     assert "%s" % secret == HIDDEN  # noqa: UP031 - another way to format

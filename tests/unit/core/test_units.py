@@ -134,14 +134,12 @@ def test_invalid_size_is_refused(text: str, reason: str) -> None:
         (28_800_000_000, "333d 8h", "333d 8h"),
     ],
 )
-def test_durations_are_formatted_in_the_units_that_people_use(
-    milliseconds: int, exact: str, rounded: str
-) -> None:
+def test_durations_are_formatted_in_common_units(milliseconds: int, exact: str, rounded: str) -> None:
     assert (format_duration(milliseconds), rounded_duration(milliseconds)) == (exact, rounded)
 
 
 @given(LONGS | ROUND)
-def test_rounded_duration_is_exact_or_about_within_a_hundredth(number: int) -> None:
+def test_rounded_duration_is_exact_or_within_a_percent(number: int) -> None:
     text = rounded_duration(number)
     read = parse_duration(text.removeprefix("about "))
     assert (read == number) is not text.startswith("about ")
@@ -169,9 +167,7 @@ def test_rounded_duration_is_exact_or_about_within_a_hundredth(number: int) -> N
         (2**40, "1 TiB", "1 TiB"),
     ],
 )
-def test_size_has_the_unit_that_divides_it_or_is_rounded_before_its_bytes(
-    size: int, exact: str, readable: str
-) -> None:
+def test_size_is_formatted_in_exact_unit_or_rounded(size: int, exact: str, readable: str) -> None:
     assert (format_size(size), readable_size(size)) == (exact, readable)
 
 
@@ -215,12 +211,12 @@ def test_age_has_a_limit() -> None:
         (88_300_000, "25h"),
     ],
 )
-def test_durations_of_tables_are_rounded_to_seconds_minutes_or_hours(milliseconds: int, text: str) -> None:
+def test_table_durations_are_coarsely_rounded(milliseconds: int, text: str) -> None:
     assert coarse_duration(milliseconds) == text
 
 
 @pytest.mark.parametrize(("hours", "rounded"), [(42, 42), (47, 47), (48, 48), (71, 48), (400, 384)])
-def test_ages_are_rounded_down_to_two_or_more_of_a_unit(hours: int, rounded: int) -> None:
+def test_ages_are_rounded_down(hours: int, rounded: int) -> None:
     assert rounded_down(hours * 3_600_000 + 1_800_000) == rounded * 3_600_000
     assert rounded_down(hours * 3_600_000 - 1) < hours * 3_600_000
     assert rounded_down(1) == 1

@@ -35,7 +35,7 @@ class Size:
     width: int
 
 
-def test_values_are_copied_and_not_changed() -> None:
+def test_replaced_value_is_immutable_copy() -> None:
     point = Point(1, note="a")
     assert replace(point, x=2) == Point(2)
     assert replace(Size(1), width=2) == Size(2)
@@ -46,17 +46,17 @@ def test_values_are_copied_and_not_changed() -> None:
     assert Point(1).labels is not Point(1).labels
 
 
-def test_values_are_compared_by_some_fields() -> None:
+def test_values_are_compared_by_compared_fields() -> None:
     assert Point(1, note="a") == Point(1, note="b")
     assert len({Point(1, note="a"), Point(1, note="b"), Point(2)}) == 2
     assert Point(1) != Size(1)
 
 
-def test_no_repr_shows_a_secret() -> None:
+def test_secret_field_is_hidden_in_repr() -> None:
     assert repr(Password("x")) == "Password(<hidden>)"
 
 
-def test_no_class_uses_the_fields_of_the_other_sort() -> None:
+def test_field_function_matches_class_kind() -> None:
     # msgspec's `field` in a dataclass, and the other way round, silently is the default value.
     mixed = []
     for path, nodes in parse_sources("kafkaform").items():
@@ -82,7 +82,7 @@ def find_classes(package: str) -> dict[str, list[str]]:
     return found
 
 
-def test_each_public_class_has_a_name_of_its_own() -> None:
+def test_public_class_names_are_unique() -> None:
     ours, theirs = find_classes("kafkaform"), find_classes("spark_validation")
     assert {name: places for name, places in [*ours.items(), *theirs.items()] if len(places) > 1} == {}
     # The name that spark_validation, which knows nothing of kafkaform, still has in common with it.

@@ -93,14 +93,14 @@ def find_numbers_before(words_pattern: re.Pattern[str]) -> Iterator[tuple[str, s
                     yield path, shown
 
 
-def test_number_with_its_noun_is_worded_by_counted() -> None:
+def test_numbers_before_nouns_use_counted() -> None:
     found: dict[str, set[str]] = {}
     for path, number in find_numbers_before(PLURAL):
         found.setdefault(path, set()).add(number)
     assert found == NEVER_ONE
 
 
-def test_verb_behind_a_number_agrees_with_it() -> None:
+def test_verbs_after_counts_agree() -> None:
     counts = re.compile(r"counted\(|len\(|.*\bcounts?\b")
     assert {(path, text) for path, text in find_numbers_before(VERB) if counts.match(text)} == AGREEING
 
@@ -122,12 +122,12 @@ def test_numbers_agree_with_nouns_and_verbs(number: int, noun: str, verb: str) -
     ("number", "short", "series"),
     [(1, "a", "a"), (2, "a and 1 more topic", "a and b"), (3, "a and 2 more topics", "a, b and c")],
 )
-def test_lists_are_shortened_or_a_series(number: int, short: str, series: str) -> None:
+def test_lists_are_shortened_or_joined(number: int, short: str, series: str) -> None:
     items = ["a", "b", "c"][:number]
     assert (listed(items, 1, noun="topic"), join_words(items)) == (short, series)
 
 
-def test_what_is_joined_by_and_alone_has_two_parts_at_most() -> None:
+def test_and_joins_are_limited_to_two_modules() -> None:
     joined = {
         path
         for package in ("kafkaform", "spark_validation")

@@ -36,14 +36,16 @@ def script(path: Path, text: str) -> Path:
 # --- what stops a start before it begins -----------------------------------------------------------
 
 
-def test_run_of_an_unknown_command_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_run_of_unknown_command_starts_no_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(DevClusterError, match="no-such-command"):
         cli("run", "--", "no-such-command")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_port_in_use(tmp_path: Path) -> None:
+def test_port_in_use_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(DevClusterError, match=f"port {port} on 127.0.0.1 is in use"):
@@ -53,7 +55,7 @@ def test_port_in_use(tmp_path: Path) -> None:
         check_consecutive_ports(65534, 3)
 
 
-def test_free_ports_differ_and_avoid_what_is_taken() -> None:
+def test_free_ports_are_distinct_and_avoid_given() -> None:
     ports = find_free_ports(50)
     assert len(set(ports)) == 50
     assert not set(find_free_ports(50, avoid=frozenset(ports))) & set(ports)
@@ -70,9 +72,7 @@ def test_missing_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         find_java()
 
 
-def test_java_that_is_too_old_is_named_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outdated_java_is_named_with_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(tmp_path / "home" / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
     script(tmp_path / "path" / "java", """echo 'java version "1.8.0_392"' >&2""")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
@@ -84,7 +84,7 @@ def test_java_that_is_too_old_is_named_with_its_place(
     assert find_java() == Java(good, "21-ea")
 
 
-def test_archive_of_classes_is_used_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_archive_is_used_after_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path))
     java = Java(tmp_path / "java", "21.0.1")
     archive = processes._name_class_archive(java, [tmp_path / "a.jar"])
@@ -100,7 +100,7 @@ def test_archive_of_classes_is_used_once_it_is_whole(tmp_path: Path, monkeypatch
     assert processes.find_class_archive(java, [tmp_path / "b.jar"]) is None
 
 
-def test_directory_with_strange_content(tmp_path: Path) -> None:
+def test_unexpected_directory_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "node-1").mkdir()
     with pytest.raises(DevClusterError, match="node-1 exists"):
         cli("up", "--data", tmp_path)
@@ -124,7 +124,7 @@ def test_missing_cluster_is_reported(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_commands_load_no_machinery_before_they_run() -> None:
+def test_dev_commands_import_devcluster_late() -> None:
     heavy = "[m for m in sys.modules if 'devcluster' in m or m == 'psutil']"
     code = f"import sys; import kafkaform.cli.dev; print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -155,13 +155,13 @@ esac""",
 
 
 @pytest.mark.usefixtures("mute")
-def test_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
+def test_slow_node_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(DevClusterError, match=r"node 1 did not answer within 0\.1 s: .* all is well"):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
 
-def test_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mute: Path) -> None:
+def test_node_failing_at_start_stops_other_nodes(tmp_path: Path, mute: Path) -> None:
     second = 'case "$PWD" in *node-2) echo "org.x.BadException: no.such.Class"; exit 1; esac'
     mute.write_text(mute.read_text().replace('echo "[t]', f'{second}; echo "[t]'))
     directory = tmp_path / "dev"
@@ -191,7 +191,7 @@ def test_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals
     assert processes_in(directory) == []
 
 
-def test_no_stranger_is_stopped(tmp_path: Path) -> None:
+def test_foreign_process_is_not_stopped(tmp_path: Path) -> None:
     node = replace(NODES[0], token="of-a-node-that-crashed")
     state.write_state(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=(node,)))
     mention = f"-Dkafkaform.dev.node={node.token}"
@@ -208,7 +208,7 @@ def test_no_stranger_is_stopped(tmp_path: Path) -> None:
 # --- the parts -------------------------------------------------------------------------------------
 
 
-def test_own_properties_win_and_know_their_node() -> None:
+def test_custom_properties_override_and_expand_node_values() -> None:
     own = {"listeners": "TLS://127.0.0.1:{port},X://{rack}:{node_id}", "a.pattern": "{unknown}"}
     result = configuration.build_server_properties(NODES[1], NODES, properties=own, sasl_users=None)
     assert result["listeners"] == "TLS://127.0.0.1:20002,X://rack-2:2"
@@ -219,7 +219,7 @@ def test_own_properties_win_and_know_their_node() -> None:
         configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
 
 
-def test_broker_with_zookeeper_knows_no_controller_listener() -> None:
+def test_zookeeper_broker_has_no_controller_listener() -> None:
     users = {"a": "x"}
     zookeeper = state.ZooKeeper(20099)
     result = configuration.build_server_properties(
@@ -242,14 +242,14 @@ def test_broker_with_zookeeper_knows_no_controller_listener() -> None:
         ("3.8,3.9", "2 versions for 3 brokers"),
     ],
 )
-def test_versions_that_cannot_be_run(tmp_path: Path, given: str, reason: str) -> None:
+def test_unsupported_kafka_versions_are_refused(tmp_path: Path, given: str, reason: str) -> None:
     brokers = ["--brokers", "3"] if given == "3.8,3.9" else []
     with pytest.raises(DevClusterError, match=re.escape(reason)):
         cli("up", "--data", tmp_path / "dev", "--kafka-version", given, *brokers)
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
 
 
-def test_versions_of_a_start() -> None:
+def test_node_versions_follow_request_and_state() -> None:
     def versions(kept: state.ClusterState | None, *given: str, brokers: int | None = None) -> list[str]:
         nodes = plan_nodes(kept, brokers=brokers, port=None, sasl=False, directory=Path(), versions=given)
         return [node.kafka_version for node in nodes]
@@ -265,7 +265,7 @@ def test_versions_of_a_start() -> None:
         versions(kept, "2.8")
 
 
-def test_telling_line_of_a_log(tmp_path: Path) -> None:
+def test_failure_line_of_log_is_found(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert processes.find_failure_line(log) == "its log is empty"
     log.write_text("[t] INFO all is well (k)\n\n")
@@ -276,7 +276,7 @@ def test_telling_line_of_a_log(tmp_path: Path) -> None:
     assert processes.find_failure_line(log) == "org.x.BadException: no 1"
 
 
-def test_following_a_log_over_a_restart(tmp_path: Path) -> None:
+def test_log_is_followed_over_restart(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     reader = processes.NodeLogReader(log)
     assert reader.read_new_lines() == []
@@ -314,7 +314,7 @@ def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
         following.communicate()
 
 
-def test_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) -> None:
+def test_file_lock_excludes_second_holder_after_removal(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     order: list[str] = []
     waiting = threading.Event()
@@ -358,7 +358,7 @@ def answer(content: bytes) -> tuple[int, threading.Thread]:
         struct.pack(">i", 0),
     ],
 )
-def test_invalid_response_is_no_broker(content: bytes) -> None:
+def test_invalid_response_is_refused(content: bytes) -> None:
     port, thread = answer(content)
     with pytest.raises(readiness.InvalidResponse):
         readiness.read_membership("127.0.0.1", port, timeout_s=5)

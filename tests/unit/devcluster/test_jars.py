@@ -77,7 +77,7 @@ def test_jars_are_fetched_once(mirror: Mirror) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-def test_only_a_damaged_jar_is_fetched_anew(mirror: Mirror, damage: str) -> None:
+def test_only_damaged_jar_is_downloaded_again(mirror: Mirror, damage: str) -> None:
     jars = fetch_kafka_classpath()
     if damage == "missing":
         jars[1].unlink()
@@ -105,7 +105,7 @@ def test_unpinned_jar_is_refused(mirror: Mirror, sent: bytes | None) -> None:
     assert PATHS[1] in mirror.asked[before:]
 
 
-def test_two_fetches_at_once_share_one(mirror: Mirror) -> None:
+def test_concurrent_downloads_are_shared(mirror: Mirror) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: fetch_kafka_classpath(), range(4)))
     assert all(result == results[0] for result in results)
@@ -121,7 +121,7 @@ def test_password_is_sent_and_not_shown(mirror: Mirror, monkeypatch: pytest.Monk
     assert "cret" not in f"{raised.value} {raised.value.hint} {raised.value.__cause__!r}"
 
 
-def test_mirror_that_cannot_be_used(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_mirror_is_reported(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     for address, reason in {
         "http://127.0.0.1:1": "Connection refused",
         "maven.example.com": "KAFKAFORM_MAVEN_URL",
@@ -134,7 +134,9 @@ def test_mirror_that_cannot_be_used(mirror: Mirror, monkeypatch: pytest.MonkeyPa
     assert mirror.asked == []
 
 
-def test_folder_of_jars_is_a_mirror(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_jars_is_used_as_mirror(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path, content in mirror.jars.items():
         file = tmp_path / "repository" / path
         file.parent.mkdir(parents=True)
@@ -143,7 +145,7 @@ def test_folder_of_jars_is_a_mirror(mirror: Mirror, tmp_path: Path, monkeypatch:
     assert [jar.read_bytes() for jar in fetch_kafka_classpath()] == [*mirror.jars.values()]
 
 
-def test_cache_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "file"))
     (tmp_path / "file").touch()
     with pytest.raises(JavaError, match="cannot keep the jars"):

@@ -81,7 +81,7 @@ def arrivals(logs: Mapping[int, Log], since_ms: int | None = None) -> TopicArriv
     return found
 
 
-def test_what_was_trimmed_counts_all_the_same() -> None:
+def test_deleted_records_count_as_arrivals() -> None:
     """The hot partition keeps as many records as the others, as retention.bytes makes it."""
     even = {number: Log(every(60_000, 100 * HOUR)) for number in range(3)}
     hot = every(10_000, 100 * HOUR)
@@ -97,7 +97,7 @@ def test_what_was_trimmed_counts_all_the_same() -> None:
     assert found.ratio_since_made == pytest.approx(36_000 * 4 / 54_000)
 
 
-def test_only_limits_of_retention_shorten_the_period_of_a_topic() -> None:
+def test_period_is_shortened_by_retention_only() -> None:
     times = every(60_000, 40 * HOUR)
     found = arrivals({number: Log(times, 1_200 * (number % 2)) for number in range(4)})
     assert (found.spread, found.ratio) == (Spread.EVEN, 1.0)
@@ -126,7 +126,7 @@ def test_only_limits_of_retention_shorten_the_period_of_a_topic() -> None:
     assert (found.spread, found.since_made) == (Spread.LITTLE, False), "unless all are"
 
 
-def test_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
+def test_emptied_hot_partition_makes_topic_uneven_or_unknown() -> None:
     """Nothing tells whether it was emptied by hand an hour ago, or by time long ago."""
     even = {number: Log(every(60_000, 100 * HOUR)) for number in range(8)}
     hot = every(10_000, 100 * HOUR)
@@ -142,7 +142,7 @@ def test_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
     assert (arrivals(few).unknown, arrivals(few).counts[8]) == (None, 0), "even whatever became of it"
 
 
-def test_times_in_the_future_leave_the_time_since_the_topic_was_created() -> None:
+def test_future_timestamps_fall_back_to_period_since_creation() -> None:
     """Brokers find the first record that is not older in the order of offsets: one with such a time."""
     times = every(60_000, 100 * HOUR)
     late = [*times[:3_000], NOW + 9 * HOUR, *times[3_000:]]
@@ -164,7 +164,7 @@ def test_times_in_the_future_leave_the_time_since_the_topic_was_created() -> Non
     )
 
 
-def test_period_begins_when_partitions_were_added_and_not_in_the_future() -> None:
+def test_period_begins_when_partitions_were_added() -> None:
     # A time in the future after the start of the period does no harm.
     times = every(60_000, 100 * HOUR)
     late = [*times[:5_000], NOW + 9 * HOUR, *times[5_000:]]
@@ -191,7 +191,7 @@ def test_period_begins_when_partitions_were_added_and_not_in_the_future() -> Non
     assert (found.added_from, found.since_made) == (None, True)
 
 
-def test_partition_whose_first_key_was_late_does_not_shorten_the_period() -> None:
+def test_late_first_key_does_not_shorten_period() -> None:
     """One partition may have been added or not; two that begin together were."""
     before, late = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
     found = arrivals({0: Log(before), 1: Log(before), 2: Log(late)})
@@ -203,7 +203,7 @@ def test_partition_whose_first_key_was_late_does_not_shorten_the_period() -> Non
     assert (found.added_from, found.since_made) == (None, True), "they do not begin together"
 
 
-def test_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() -> None:
+def test_last_hour_and_day_are_counted_if_covered() -> None:
     times = every(60_000, 100 * HOUR)
     cluster = Logs({("t", 0): Log(times), ("t", 1): Log(times, len(times) - 120)})
     ends = log_ends(cluster.log_spans([("t", 0), ("t", 1)]), {"t": 2})
@@ -215,7 +215,7 @@ def test_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() -> N
     ]
 
 
-def test_period_can_be_given_and_needs_a_leader() -> None:
+def test_given_period_is_counted_and_missing_leader_is_unknown() -> None:
     cluster = Logs({("t", 0): Log(every(1_000, HOUR))})
     (found,) = read_arrivals(cluster, {"t": 2}, NOW)  # type: ignore[arg-type]
     assert (found.spread, found.ends, found.ratio_since_made) == (Spread.UNKNOWN, (3_600, None), None)
@@ -238,11 +238,11 @@ def test_period_can_be_given_and_needs_a_leader() -> None:
         ((*(3,) * 100, 20), Spread.UNEVEN),
     ],
 )
-def test_what_is_even(counts: tuple[int, ...], spread: Spread) -> None:
+def test_spread_follows_counts(counts: tuple[int, ...], spread: Spread) -> None:
     assert TopicArrivals("t", HOUR, counts, counts).spread is spread
 
 
-def test_uneven_topics_come_first_by_ratio_times_rate() -> None:
+def test_uneven_topics_are_sorted_by_ratio_times_rate() -> None:
     slow, fast = every(40_000, 50 * HOUR), every(4_000, 50 * HOUR)
     logs = {
         ("a.even", 0): Log(fast),
@@ -258,7 +258,7 @@ def test_uneven_topics_come_first_by_ratio_times_rate() -> None:
     assert cluster.requests <= 4, "whatever the number of topics"
 
 
-def test_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> None:
+def test_report_lists_uneven_and_unknown_topics() -> None:
     found = [
         TopicArrivals("hot", 12 * HOUR, (900, 100), (9_000, 1_000), 0.5),
         TopicArrivals("even", None, (500, 500), (500, 500), None, since_made=True),
@@ -289,7 +289,7 @@ def render_lines(found: Sequence[TopicArrivals], width: int | None = None) -> li
     return render_arrivals(found, earlier={"hot": 1.04}, width=width).plain.split("\n")
 
 
-def test_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_show() -> None:
+def test_report_has_earlier_ratio_and_notes() -> None:
     hot = TopicArrivals(
         "hot", HOUR, (900, 100, 0), (9_000, 1_000, 70), 0.5, emptied=(2,), transactional=True, until_ms=NOW
     )
@@ -314,7 +314,7 @@ def test_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_show() -> 
     assert len(topic["notes"]) == 2
 
 
-def test_rows_that_a_folder_keeps_give_the_ratio_before(tmp_path: Path) -> None:
+def test_kept_rows_give_earlier_ratio(tmp_path: Path) -> None:
     first, second = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
     a = TopicArrivals("a", HOUR, (300, 100), (300, 100))
     b = TopicArrivals("b", HOUR, (200, 200), (200, 200))
@@ -337,7 +337,7 @@ def test_rows_that_a_folder_keeps_give_the_ratio_before(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
+def test_doctor_names_worst_topics_and_counts_remaining() -> None:
     hot = [TopicArrivals(f"t{n}", HOUR, (2_500, 250, 250), (0, 0, 0), 9.0 - n) for n in range(7)]
     mild = TopicArrivals("mild", HOUR, (1_300, 1_000, 700), (0, 0, 0), 99.0)
     found = list(RULES["KF312"].check(RuleContext((), arrivals=(mild, *hot))))
@@ -350,7 +350,7 @@ def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
 
 
 @pytest.mark.parametrize(("records", "spread"), [(20, "too little data"), (2_000, "not known")])
-def test_period_that_is_not_known_matters_only_where_there_are_records(records: int, spread: str) -> None:
+def test_unknown_period_needs_enough_records(records: int, spread: str) -> None:
     """All records have one time: those after the first one may be older than the period."""
     topic = arrivals(dict.fromkeys(range(3), Log([NOW] * records)), NOW - 24 * HOUR)
     assert topic.unknown is not None

@@ -54,7 +54,7 @@ def compare(dev: State, prod: State, *, wanted: tuple[State, State] | None = Non
     )
 
 
-def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
+def test_equal_values_are_same_and_unset_values_are_not() -> None:
     comparison = compare(
         state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete"),
         state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact"),
@@ -69,7 +69,7 @@ def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
     assert not fields(compare(state(retention_ms=DAY), state()))["config.retention.ms"].same_effect
 
 
-def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
+def test_inherited_and_declared_differences_are_expected() -> None:
     a = {topic(name): ComparedResource(state(), {"config.retention.ms": DAY}) for name in "xyz"}
     b = {topic(name): ComparedResource(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
     comparison = compare_sides(Side("dev", a), Side("prod", b))
@@ -82,7 +82,7 @@ def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
     assert render_comparison(comparison).plain.count("as declared\n") == 2
 
 
-def test_what_was_not_applied_set_or_reported_is_marked() -> None:
+def test_unapplied_and_unknown_fields_are_marked() -> None:
     comparison = compare(state(12), state(3), wanted=(state(12), state(12)))
     assert fields(comparison)["partitions"].note == "prod not as declared"
     assert comparison.unexpected
@@ -104,7 +104,9 @@ def test_what_was_not_applied_set_or_reported_is_marked() -> None:
         (False, False, False, "no manifest declares it"),
     ],
 )
-def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, remark: str) -> None:
+def test_resource_on_single_side_is_reported(
+    on_dev: bool, on_prod: bool, as_declared: bool, remark: str
+) -> None:
     comparison = compare_sides(
         side("dev", wanted={"t": state()} if on_dev else {}, t=ComparedResource(state())),
         side("prod", wanted={"t": state()} if on_prod else {}),
@@ -114,7 +116,7 @@ def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, 
     assert "1 only in dev" in render_comparison(comparison).plain
 
 
-def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() -> None:
+def test_group_comparison_has_protocol_and_configs_without_offsets() -> None:
     ref = ResourceRef("ConsumerGroup", "g")
 
     def things(protocol: str, offset: int, timeout: str) -> dict[ResourceRef, ComparedResource]:
@@ -132,7 +134,7 @@ def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() 
     assert [*fields(comparison)] == ["config.consumer.session.timeout.ms", "protocol"]
 
 
-def test_what_has_no_protocol_or_was_not_chosen_is_not_compared() -> None:
+def test_missing_protocol_and_unselected_resources_are_not_compared() -> None:
     ref = ResourceRef("ConsumerGroup", "g")
     configs: State = {"config.consumer.session.timeout.ms": "50000"}
     comparison = compare_sides(
@@ -161,7 +163,7 @@ def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:
 
 
 @given(sides())
-def test_nothing_differs_from_itself(things: dict[ResourceRef, ComparedResource]) -> None:
+def test_side_equals_itself(things: dict[ResourceRef, ComparedResource]) -> None:
     comparison = compare_sides(Side("a", things), Side("b", things))
     assert (comparison.differences, comparison.inherited, comparison.same) == ((), (), len(things))
 
@@ -180,7 +182,7 @@ def test_comparison_is_symmetric(
 
 
 @given(sides(), sides())
-def test_every_format_is_safe_to_show_and_bounded(
+def test_comparison_output_is_printable_and_bounded(
     one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     comparison = compare_sides(Side("a|b", one), Side("c\x1b", other))

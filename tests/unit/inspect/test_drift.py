@@ -37,7 +37,7 @@ def forms(drift: Drift) -> dict[str, Form]:
     return {drifted.ref.name: drifted.form for drifted in drift.resources}
 
 
-def test_field_goes_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
+def test_drifted_field_changes_from_live_to_declared(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
     (first,) = drifted.fields
@@ -45,7 +45,7 @@ def test_field_goes_from_the_live_value_to_the_declared_one(memory: MemoryCluste
     assert (first.declared, first.left_alone) == (True, False)
 
 
-def test_missing_and_present_are_drift_of_the_whole(memory: MemoryCluster) -> None:
+def test_missing_and_present_resources_drift_as_whole(memory: MemoryCluster) -> None:
     create_topic(memory, "gone")
     drift = drift_in(memory, declare_topic("a"), absent("gone"))
     assert forms(drift) == {"a": Form.MISSING, "gone": Form.PRESENT}
@@ -53,7 +53,7 @@ def test_missing_and_present_are_drift_of_the_whole(memory: MemoryCluster) -> No
     assert all(drifted.fields == () for drifted in drift.resources)
 
 
-def test_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCluster) -> None:
+def test_undeclared_config_is_drift_and_kept(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY, segment_ms=DAY)
     create_topic(memory, "b", segment_ms=DAY)
     drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b"), declare_topic("c", 3))
@@ -78,7 +78,9 @@ def test_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryClus
 @pytest.mark.parametrize(
     ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
 )
-def test_undeclared_configs(memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict) -> None:
+def test_undeclared_configs_follow_undeclared_setting(
+    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
+) -> None:
     create_topic(memory, "a", segment_ms=DAY)
     drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
     assert drift.verdict is verdict
@@ -86,7 +88,7 @@ def test_undeclared_configs(memory: MemoryCluster, undeclared: Undeclared, verdi
         assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
-def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> None:
+def test_change_that_cannot_be_applied_is_drift(memory: MemoryCluster) -> None:
     create_topic(memory, "shrunk", 6)
     create_topic(memory, "moved", 3, 1)
     create_topic(memory, "cut", retention_ms=WEEK)
@@ -104,7 +106,7 @@ def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> 
     assert drift.verdict is DriftVerdict.DRIFT
 
 
-def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
+def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     watched = Watched(memory)
     assert drift_in(watched, declare_topic("a", retention_ms=WEEK), declare_topic("b")).resources
@@ -115,7 +117,7 @@ REF = ResourceRef("Topic", "x")
 
 
 @pytest.mark.parametrize("counts", [False, True])
-def test_unread_resource_comes_before_what_drifted(memory: MemoryCluster, counts: bool) -> None:
+def test_unknown_verdict_precedes_drift(memory: MemoryCluster, counts: bool) -> None:
     """A reading that failed comes first: it may have drifted, whatever else did."""
     resources = drift_in(memory, declare_topic("a")).resources
     unmanaged: tuple[tuple[ResourceRef, ...] | None, ...] = (None, (), (REF,))
@@ -133,7 +135,7 @@ def test_unread_resource_comes_before_what_drifted(memory: MemoryCluster, counts
         (Unmanaged.ERROR, (topic("mine"),), DriftVerdict.DRIFT),
     ],
 )
-def test_resources_that_nobody_declares(
+def test_unmanaged_resource_follows_unmanaged_setting(
     memory: MemoryCluster, unmanaged: Unmanaged, told: tuple[ResourceRef, ...] | None, verdict: DriftVerdict
 ) -> None:
     create_topic(memory, "mine")
@@ -141,14 +143,14 @@ def test_resources_that_nobody_declares(
     assert (drift.unmanaged, drift.verdict) == (told, verdict)
 
 
-def test_resource_that_cannot_be_read_is_not_reported_as_missing(memory: MemoryCluster) -> None:
+def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.hide(topic("a"))
     drift = drift_in(memory, declare_topic("a"))
     assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
 
 
-def test_findings_about_manifests_are_left_to_the_plan() -> None:
+def test_manifest_findings_are_not_drift_notes() -> None:
     diagnostics = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
     drift = find_drift(Plan("memory", diagnostics=diagnostics), [], NO_RECORD)
     assert [note.code for note in drift.notes] == ["KF411"]
@@ -161,7 +163,7 @@ def test_findings_about_manifests_are_left_to_the_plan() -> None:
         max_size=5,
     )
 )
-def test_what_was_created_as_declared_has_not_drifted(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
+def test_resource_created_as_declared_has_no_drift(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
     cluster = MemoryCluster()
     desired = []
     for name, (partitions, retention, undeclared) in topics.items():
@@ -182,7 +184,7 @@ def test_every_difference_of_a_plan_is_reported_once(plan: Plan) -> None:
 
 
 @given(drifts())
-def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
+def test_drifted_resource_is_adopted_or_refused(drift: Drift) -> None:
     wanted = plan_adoption(drift)
     sorted_out = {edit.ref for edit in wanted.edits} | {ref for ref, _ in wanted.refused}
     assert {drifted.ref for drifted in drift.resources} <= sorted_out
@@ -204,7 +206,9 @@ def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
         ([None], DriftCause.BOTH, None),
     ],
 )
-def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source: str | None) -> None:
+def test_drift_cause_follows_recorded_values(
+    set_to: list[str | None], cause: DriftCause, source: str | None
+) -> None:
     """The live value is 1d, the declared one 7d."""
     story = Story()
     for value in set_to:
@@ -224,7 +228,7 @@ def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source:
         ("2-4", None, DriftCause.BOTH),
     ],
 )
-def test_interrupted_move_is_the_cause_of_what_is_left(
+def test_interrupted_move_is_cause_of_remaining_drift(
     live: str, result: str | None, cause: DriftCause
 ) -> None:
     story = Story()
@@ -254,7 +258,7 @@ def test_values_are_compared_as_kafka_does() -> None:
         ("create delete create", DriftCause.CLUSTER, DriftCause.MANIFEST),
     ],
 )
-def test_cause_of_a_whole_resource(
+def test_cause_of_missing_or_present_resource_follows_record(
     memory: MemoryCluster, actions: str, missing: DriftCause, present: DriftCause
 ) -> None:
     story = Story()
@@ -269,7 +273,7 @@ def test_cause_of_a_whole_resource(
             create_topic(memory, "a")
 
 
-def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryCluster) -> None:
+def test_adoption_edits_live_values_and_refuses_missing(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 6, segment_ms=DAY)
     create_topic(memory, "gone")
     create_topic(memory, "mine")
@@ -289,7 +293,7 @@ def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryClust
     assert [ref.name for ref, _ in wanted.refused] == ["b", "gone", "mine"]
 
 
-def test_no_manifest_declares_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
+def test_mixed_replication_and_offsets_are_not_adopted(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
     odd = [
@@ -315,7 +319,7 @@ def placing(desired: Desired, strategy: str, static: str | None = None) -> Desir
     )
 
 
-def test_replicas_are_drift_only_where_a_manifest_declares_them(memory: MemoryCluster) -> None:
+def test_placement_drifts_only_if_declared(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 2, 2)
     (drifted,) = drift_in(memory, declare_topic("a", 2, 3)).resources
     assert [field.change.path for field in drifted.fields] == ["replicationFactor"]

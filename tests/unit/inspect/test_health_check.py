@@ -92,7 +92,7 @@ def codes(report: HealthReport) -> list[str]:
         ((SICK,), True, Severity.WARNING, HealthVerdict.UNHEALTHY),
     ],
 )
-def test_verdict_is_that_of_the_worst_finding(
+def test_health_verdict_follows_worst_finding(
     findings: tuple[Diagnostic, ...], matters: bool | None, fail_on: Severity, verdict: HealthVerdict
 ) -> None:
     untold = () if matters is None else (UncheckedRule("KF301", "x", matters),)
@@ -106,7 +106,7 @@ def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     assert list(report.groups) == ["g"]
 
 
-def test_stopped_broker_is_reported_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
+def test_stopped_broker_findings_are_sorted_by_severity(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     wanted = (declare_topic("orders", 6, 3), group("g", members={"expected": 1}))
     report = Examination(wanted, target=target(brokers=3)).examine(memory)
@@ -114,7 +114,7 @@ def test_stopped_broker_is_reported_and_the_loudest_comes_first(memory: MemoryCl
     assert report.verdict is HealthVerdict.UNHEALTHY
 
 
-def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: MemoryCluster) -> None:
+def test_only_selected_rules_run_and_read(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Watched(memory)
     chosen = Examination((declare_topic("orders", 6, 3),), target=target(3), only=frozenset({"KF303"}))
@@ -124,7 +124,7 @@ def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: Memor
     assert len(watched.readings) == 1
 
 
-def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(memory: MemoryCluster) -> None:
+def test_configured_severities_apply_except_off_for_selected_rule(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     settings = Settings(rules={"KF302": "off", "KF303": "info"})
     examination = Examination(settings=settings, target=target(3))
@@ -134,12 +134,12 @@ def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(memory: M
     assert codes(replace(examination, only=frozenset({"KF302"})).examine(memory)) == ["KF302"]
 
 
-def test_another_cluster_than_the_configured_one(memory: MemoryCluster) -> None:
+def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
     with pytest.raises(KafkaformError, match="has the id memory, but other is configured"):
         Examination(target=target(cluster_id="other")).examine(memory)
 
 
-def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> None:
+def test_undeclared_groups_with_ignored_names_are_not_examined(memory: MemoryCluster) -> None:
     for name in ("__mine", "__theirs", "g"):
         memory.commit(name, {("orders", 0): 0})
     report = Examination((group("__mine"), absent("orders"))).examine(memory)
@@ -158,9 +158,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
-def test_unread_part_matters_if_its_rule_does(
-    memory: MemoryCluster, part: Part, told: dict[str, bool]
-) -> None:
+def test_unreadable_part_is_unchecked_rule(memory: MemoryCluster, part: Part, told: dict[str, bool]) -> None:
     cluster = Saying(memory, changes={"unread": {part: "denied"}})
     report = Examination().examine(cluster)
     assert {untold.code: untold.matters for untold in report.unchecked} == told
@@ -171,7 +169,7 @@ def test_unread_part_matters_if_its_rule_does(
     assert (second.unchecked, second.verdict) == ((), HealthVerdict.HEALTHY)
 
 
-def test_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
+def test_unsupported_part_does_not_affect_verdict(memory: MemoryCluster) -> None:
     why = "this cluster does not support DescribeLogDirs"
     changes = {"unread": {Part.LOG_DIRS: why}, "not_offered": frozenset({Part.LOG_DIRS})}
     report = Examination().examine(Saying(memory, changes=changes))
@@ -179,7 +177,7 @@ def test_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryClus
     assert report.verdict is HealthVerdict.HEALTHY
 
 
-def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
+def test_invisible_declared_resources_are_unchecked(memory: MemoryCluster) -> None:
     wanted = (declare_topic("hidden"), group("g", members={"expected": 2}))
     for item in wanted:
         memory.hide(item.ref)
@@ -204,7 +202,7 @@ def test_hanging_transaction_is_found(memory: MemoryCluster) -> None:
     assert codes(Examination().examine(memory)) == []
 
 
-def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
+def test_unreadable_transactions_are_unchecked(memory: MemoryCluster) -> None:
     report = Examination().examine(Saying(memory, transactionless=Unreachable("denied")))
     assert report.unchecked == (UncheckedRule("KF311", "open transactions: denied", matters=True),)
     assert report.verdict is HealthVerdict.UNKNOWN
@@ -213,7 +211,7 @@ def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
     assert unchecked.what.startswith("open transactions: ")
 
 
-def test_throttles_that_somebody_left_are_found_unless_replicas_move(memory: MemoryCluster) -> None:
+def test_leftover_throttles_are_found_unless_replicas_move(memory: MemoryCluster) -> None:
     memory.set_throttles(Throttles({1: Rates(300)}, {"orders": ThrottledReplicas(frozenset({"0:1"}))}))
     report = Examination().examine(memory)
     assert (codes(report), report.verdict) == (["KF313", "KF313"], HealthVerdict.UNHEALTHY)
@@ -223,14 +221,14 @@ def test_throttles_that_somebody_left_are_found_unless_replicas_move(memory: Mem
     assert codes(Examination().examine(memory)) == []
 
 
-def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
+def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
     report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
     assert report.findings == ()
     assert report.unchecked == (UncheckedRule("KF307", "groups: not authorised", matters=True),)
 
 
-def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCluster) -> None:
+def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> None:
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
     report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
@@ -238,7 +236,7 @@ def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCl
     assert cluster.readings == []
 
 
-def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: MemoryCluster) -> None:
+def test_critical_findings_need_single_health_reading(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=Unreachable("asked"))
     assert critical_findings(cluster, Settings(), target(3)) == []
     memory.stop_broker(3)
@@ -246,14 +244,14 @@ def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: M
     assert (cluster.healths, cluster.readings) == (2, [])
 
 
-def test_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster) -> None:
+def test_configured_severity_applies_to_critical_findings(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     for severity in ("off", "warning", "info"):
         assert critical_findings(memory, Settings(rules={"KF303": severity}), None) == []
     assert len(critical_findings(memory, Settings(rules={"KF303": "error", "KF104": "error"}), None)) == 1
 
 
-def test_rules_about_health() -> None:
+def test_health_rules_are_kf301_to_kf313() -> None:
     assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 15)]
 
 
@@ -266,7 +264,7 @@ def test_rules_about_health() -> None:
         (Examination(settings=Settings(rules={"KF312": "warning"})), True),
     ],
 )
-def test_what_takes_long_is_read_only_if_it_is_asked_for(examination: Examination, runs: bool) -> None:
+def test_slow_rule_runs_only_on_request(examination: Examination, runs: bool) -> None:
     assert (examination.severities.get("KF312") != "off") is runs
 
 
@@ -289,7 +287,7 @@ def wait_for_cluster(
     return await_health(examine, timeout_s, progress.append, clock.clock), progress, clock
 
 
-def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
+def test_waiting_ends_with_health_or_timeout() -> None:
     assert (wait_for_cluster(WELL)[0], wait_for_cluster(WELL)[2].naps) == (WELL, [])
     last, progress, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
     assert (last, progress) == (WELL, [ILL, DOWN, ILL])
@@ -302,7 +300,7 @@ def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
         wait_for_cluster(ILL, DOWN, timeout_s=30)
 
 
-def test_no_time_is_one_reading_and_other_errors_are_raised() -> None:
+def test_zero_timeout_reads_once() -> None:
     last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
     assert (last, progress, clock.naps) == (ILL, [], [])
 

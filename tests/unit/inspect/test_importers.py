@@ -50,7 +50,7 @@ def list_messages(folder: Path, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tool", IMPORTERS)
-def test_example_of_each_tool_becomes_manifests(tool: str, golden: SnapshotAssertion) -> None:
+def test_tool_example_becomes_golden_manifests(tool: str, golden: SnapshotAssertion) -> None:
     made = convert(EXAMPLES[tool])
     texts = [
         f"# {file.path}\n{format_value(document)}"
@@ -62,7 +62,7 @@ def test_example_of_each_tool_becomes_manifests(tool: str, golden: SnapshotAsser
 
 
 @pytest.mark.parametrize("tool", IMPORTERS)
-def test_acls_are_those_that_the_tool_creates(tool: str) -> None:
+def test_imported_acls_match_tool(tool: str) -> None:
     resources = read_foreign([EXAMPLES[tool]], tool).observation.resources.values()
     acls = [
         str(parse_path(path, observed.ref.name))
@@ -146,7 +146,7 @@ spec: {{type: CLIENT, entity: {{clientId: a}}, configs: {{producerByteRate: fast
 }
 
 
-def test_messages(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_import_messages_match_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     """Each with its file, line and column."""
     lines = [line for name, text in FILES.items() for line in (f"# {name}", *list_messages(tmp_path, text))]
     assert "\n".join(lines) + "\n" == golden(name="messages.txt")
@@ -161,7 +161,7 @@ def test_files_of_several_tools_are_refused() -> None:
     assert len(caught.value.problems) == 5
 
 
-def test_folder_is_read_with_all_files(tmp_path: Path) -> None:
+def test_folder_is_read_with_referenced_files(tmp_path: Path) -> None:
     (tmp_path / "topics").mkdir()
     write(tmp_path, "settings: {files: {topics: topics/t.yaml, users: users.yaml}}")
     write(tmp_path / "topics", "topics: {a: {partitions: 1, replication: 1}}", "t.yaml")
@@ -171,7 +171,7 @@ def test_folder_is_read_with_all_files(tmp_path: Path) -> None:
     assert "state.yaml:1:43: files.users: not read" in str(missing)
 
 
-def test_count_may_be_left_to_defaults(tmp_path: Path) -> None:
+def test_count_in_defaults_is_omitted(tmp_path: Path) -> None:
     with_defaults = Context(defaults={"Topic": ({"partitions": 3, "replicationFactor": 3},)})
     made = convert(write(tmp_path, "topics: {a: {}}"), context=with_defaults)
     assert "partitions" not in made.files[0].text
@@ -182,6 +182,6 @@ def test_defaults_of_a_fork_are_written(tmp_path: Path) -> None:
     assert "partitions: 6\n  replicationFactor: 3\n" in made.files[0].text
 
 
-def test_terraform_values_are_those_after_a_plan(tmp_path: Path) -> None:
+def test_terraform_plan_gives_planned_values(tmp_path: Path) -> None:
     made = convert(write(tmp_path, TERRAFORM))
     assert [ref.name for ref in made.refs] == ["ip=10.0.0.1", "ip=<default>"]

@@ -167,7 +167,7 @@ REFUSED = {
 }
 
 
-def test_invalid_values_are_refused_at_their_places(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_invalid_value_messages_match_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     messages = {}
     for name, text in REFUSED.items():
         with pytest.raises(InvalidInput) as caught:
@@ -191,7 +191,7 @@ LEFT_OUT = {
 }
 
 
-def test_unknown_values_are_left_out_at_their_places(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_unknown_value_messages_match_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     messages = {}
     for name, text in LEFT_OUT.items():
         conversion = read(tmp_path, text)
@@ -213,7 +213,7 @@ PLACES = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tool", PLACES)
-def test_name_stays_as_it_is_written(tmp_path: Path, tool: str, name: str) -> None:
+def test_imported_name_is_unchanged(tmp_path: Path, tool: str, name: str) -> None:
     conversion = read(tmp_path, PLACES[tool].replace("NAME", name), tool)
     assert any(right.split()[-1] == name for right in rights(conversion))
     quoted = read(tmp_path, PLACES[tool].replace("NAME", f"'{name}'"), tool)
@@ -240,13 +240,13 @@ def test_name_stays_as_it_is_written(tmp_path: Path, tool: str, name: str) -> No
         ("terraform", terraform("kafka_topic", {"name": "a", "config": {"retention.ms": "010"}}), "010"),
     ],
 )
-def test_config_is_what_the_tool_sends_to_kafka(tmp_path: Path, tool: str, text: str, value: str) -> None:
+def test_imported_config_matches_tool(tmp_path: Path, tool: str, text: str, value: str) -> None:
     (topic,) = read(tmp_path, text, tool).observation.resources.values()
     assert topic.state["config.retention.ms"] == value
 
 
 @pytest.mark.parametrize("flag", ["yes", "On", "TRUE", "'True'", "1"])
-def test_boolean_is_what_the_tool_reads(tmp_path: Path, flag: str) -> None:
+def test_boolean_spellings_follow_tool(tmp_path: Path, flag: str) -> None:
     conversion = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {flag}"))
     assert sum("transactional" in right for right in rights(conversion)) == 2
     off = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {'off' if flag == 'On' else 'no'}"))
@@ -254,7 +254,7 @@ def test_boolean_is_what_the_tool_reads(tmp_path: Path, flag: str) -> None:
 
 
 @pytest.mark.parametrize("flag", ["True", "'yes'", "y", "on", "true"])
-def test_topic_that_jikkou_deletes_is_left_out(tmp_path: Path, flag: str) -> None:
+def test_topic_deleted_by_jikkou_is_omitted(tmp_path: Path, flag: str) -> None:
     metadata = f"{{name: a, annotations: {{jikkou.io/delete: {flag}}}}}"
     conversion = read(tmp_path, jikkou("KafkaTopic", metadata, "{partitions: 1, replicas: 1}"))
     assert not conversion.observation.resources
@@ -353,7 +353,7 @@ CLUSTERS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "name"), CLUSTERS.values(), ids=CLUSTERS)
-def test_several_clusters_are_refused_until_one_is_chosen(tmp_path: Path, text: str, name: str) -> None:
+def test_several_source_clusters_need_selection(tmp_path: Path, text: str, name: str) -> None:
     with pytest.raises(UsageError, match=name) as caught:
         read(tmp_path, text)
     assert "--source-cluster" in str(caught.value.hint)
@@ -366,7 +366,7 @@ def test_several_clusters_are_refused_until_one_is_chosen(tmp_path: Path, text: 
     assert conversion.notes.left_out == []
 
 
-def test_cluster_may_be_named_in_part(tmp_path: Path) -> None:
+def test_cluster_without_namespace_matches_single_namespace(tmp_path: Path) -> None:
     known = strimzi_user(f"{{name: a, namespace: n, {cluster_label('c')}}}")
     unknown = strimzi_user(f"{{name: b, {cluster_label('c')}}}", rest="operations: [Write]")
     assert len(rights(read(tmp_path, both(known, unknown)))) == 2
@@ -377,7 +377,7 @@ def test_cluster_may_be_named_in_part(tmp_path: Path) -> None:
     assert len(conversion.notes.left_out) == 1
 
 
-def test_what_is_beside_good_files_does_not_stop_them(tmp_path: Path) -> None:
+def test_unrelated_documents_do_not_stop_import(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: [user.yaml]\n", "utf-8")
     (tmp_path / "namespace.yaml").write_text(
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", "utf-8"
@@ -409,7 +409,7 @@ def test_custom_acls_may_be_in_several_files(tmp_path: Path) -> None:
     assert conversion.notes.left_out == []
 
 
-def test_what_means_nothing_is_no_loss(tmp_path: Path) -> None:
+def test_empty_fields_are_not_reported_as_omitted(tmp_path: Path) -> None:
     assert read(tmp_path, julie("zookeepers: [], rbac: {}, schemas: []")).notes.left_out == []
     role = jikkou("KafkaPrincipalRole", "{name: r}", "{acls: [{resource: {type: topic, pattern: t}}]}")
     unused = read(tmp_path, role)
@@ -417,14 +417,14 @@ def test_what_means_nothing_is_no_loss(tmp_path: Path) -> None:
     assert len(unused.notes.remarks) == 1
 
 
-def test_operator_ignores_the_name_of_a_cluster(tmp_path: Path) -> None:
+def test_cluster_name_in_strimzi_acl_is_ignored(tmp_path: Path) -> None:
     resource = "type: cluster, name: '*', patternType: prefix"
     conversion = read(tmp_path, strimzi_user("{name: a}", resource, "operations: [Describe]"))
     assert rights(conversion) == ["allow User:a Describe on the cluster"]
     assert conversion.notes.left_out == []
 
 
-def test_what_the_provider_computes_is_no_unknown_value(tmp_path: Path) -> None:
+def test_computed_terraform_value_is_not_unknown(tmp_path: Path) -> None:
     type_ = "confluent_kafka_topic"
     values: dict[str, object] = {"topic_name": "a", "partitions_count": 6}
     plan = late(type_, id=True, config=True, kafka_cluster=[{}])
@@ -434,7 +434,7 @@ def test_what_the_provider_computes_is_no_unknown_value(tmp_path: Path) -> None:
     assert read(tmp_path, terraform(type_, values, **plan, **configured)).observation.resources
 
 
-def test_source_of_terraform_in_a_folder_is_a_template(tmp_path: Path) -> None:
+def test_terraform_source_is_refused_as_template(tmp_path: Path) -> None:
     (tmp_path / "main.tf").write_text("# nothing", "utf-8")
     with pytest.raises(InvalidInput) as caught:
         read_foreign([tmp_path], AUTO)

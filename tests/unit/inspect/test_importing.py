@@ -147,7 +147,7 @@ def test_plan_of_an_import_is_empty(
     assert (dict(made.not_converged), dict(made.unread), made.idle) == ({}, {}, ())
 
 
-def test_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
+def test_share_group_import_unsets_default_offset(tmp_path: Path) -> None:
     context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
     share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
     read = observation(Observed(group("g"), None, {}, live=share))
@@ -156,13 +156,13 @@ def test_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     assert "initial: null" in made.files[0].text
 
 
-def test_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
+def test_default_tombstone_does_not_delete_imported_topic(tmp_path: Path) -> None:
     context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
     _, plan = import_and_plan(observation(build_observed("a")), context, tmp_path)
     assert plan.unchanged == 1
 
 
-def test_what_a_manifest_cannot_declare_is_reported_and_survives_a_reset(tmp_path: Path) -> None:
+def test_undeclarable_config_is_reported_and_kept(tmp_path: Path) -> None:
     context = Context(undeclared=Undeclared.RESET)
     read = observation(build_observed("a", config_future_config="7", config_retention_ms="5"))
     made, plan = import_and_plan(read, context, tmp_path)
@@ -173,7 +173,7 @@ def test_what_a_manifest_cannot_declare_is_reported_and_survives_a_reset(tmp_pat
     assert made.not_converged == {}
 
 
-def test_what_a_plan_will_change_all_the_same_is_reported() -> None:
+def test_imported_value_that_plan_changes_is_reported() -> None:
     hidden = layer("Topic", config={"segment.ms": "1d"})
     context = Context(defaults={"Topic": (hidden,)})
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
@@ -188,7 +188,7 @@ def test_what_a_plan_will_change_all_the_same_is_reported() -> None:
     assert "partitions have 1-3 replicas" in second
 
 
-def test_what_several_resources_lack_is_one_line() -> None:
+def test_common_import_problem_is_grouped() -> None:
     refs = [ResourceRef("ConsumerGroup", f"svc-{number}") for number in range(25)]
     made = Import(
         partial=(*((ref, f"the protocol of {ref.name} is not known") for ref in refs), (topic("a"), "why")),
@@ -210,7 +210,7 @@ def test_what_several_resources_lack_is_one_line() -> None:
     assert unread == "not read: 3 consumer groups (svc-0, svc-1, svc-2): denied"
 
 
-def test_acl_that_a_manifest_would_lack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acl_lost_in_manifest_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
     read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
     assert import_all(read).not_converged == {}
@@ -222,7 +222,7 @@ def test_acl_that_a_manifest_would_lack_is_reported(monkeypatch: pytest.MonkeyPa
     assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
 
 
-def test_group_that_could_not_be_read_in_full_is_not_written() -> None:
+def test_partly_read_group_is_not_imported() -> None:
     half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
     nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
     read = observation(
@@ -256,14 +256,16 @@ UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [
 
 
 @pytest.mark.parametrize(("kind", "name", "state"), UNDECLARABLE)
-def test_undeclarable_resource_is_named_alone(kind: str, name: str, state: dict[str, FieldValue]) -> None:
+def test_undeclarable_resource_does_not_stop_others(
+    kind: str, name: str, state: dict[str, FieldValue]
+) -> None:
     ref = ResourceRef(kind, name)
     made = import_all(observation(Observed(ref, None, state), build_observed("sound")))
     assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])
     assert [line for line in list_problems(made) if line.startswith(f"not imported: {ref}: ")]
 
 
-def test_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) -> None:
+def test_undeclarable_value_is_omitted(tmp_path: Path) -> None:
     ref = ResourceRef("ClientQuota", "user=a")
     read = observation(
         Observed(ref, None, {"config.producer_byte_rate": "nan", "config.consumer_byte_rate": "5000000"})
@@ -273,7 +275,7 @@ def test_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) ->
     assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
 
 
-def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
+def test_internal_resources_are_not_imported() -> None:
     internal = Observed(
         topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
     )
@@ -291,7 +293,7 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
         ]
 
 
-def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
+def test_declared_resource_is_overwritten_only_in_own_file() -> None:
     read = observation(build_observed("a.1"), build_observed("a.2"), build_observed("b"))
     declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
 
@@ -303,12 +305,12 @@ def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
     assert names(overwrite=True) == ["a.1", "a.2"]
 
 
-def test_topic_that_is_deleted_meanwhile_is_no_problem() -> None:
+def test_topic_deleted_during_import_is_ignored() -> None:
     made = import_all(observation(also=[topic("gone")]))
     assert (made.files, made.unread) == ((), {})
 
 
-def test_file_is_not_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imported_file_does_not_exceed_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
     read = observation(*(build_observed(f"orders.v{n}") for n in range(5)))

@@ -14,11 +14,11 @@ offsets = st.dictionaries(st.tuples(names, st.integers(0, 10_000)), st.integers(
 
 
 @given(offsets)
-def test_what_is_written_is_read_back(wanted: dict[tuple[str, int], int]) -> None:
+def test_offset_file_is_read_back(wanted: dict[tuple[str, int], int]) -> None:
     assert read_offsets(write_offsets(wanted), "f.csv", "g") == wanted
 
 
-def test_offset_files_are_kafkas_and_every_bad_line_is_reported_at_once() -> None:
+def test_offset_file_uses_kafka_format_and_locates_errors() -> None:
     assert write_offsets({("b", 0): 7, ("a", 10): 1, ("a", 2): 0}) == "a,2,0\na,10,1\nb,0,7\n"
     assert read_offsets("g,a,0,5\nh,a,0,9\n\n", "f.csv", "g") == {("a", 0): 5}
     assert read_offsets('"a", 0 ,5\r\n', "f.csv", "g") == {("a", 0): 5}
@@ -38,5 +38,5 @@ def problems(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "h,a,0,5\n"])
-def test_file_without_an_offset_of_the_group_is_an_error(text: str) -> None:
+def test_file_without_offset_of_group_is_refused(text: str) -> None:
     assert problems(text) == ["f.csv:1:1: no offset of group g"]

@@ -63,7 +63,7 @@ def moves(plan: Plan) -> dict[str, tuple[object, object]]:
         ("600s ago", 40),
     ],
 )
-def test_where_a_place_lies(cluster: MemoryCluster, place: str, offset: int) -> None:
+def test_reset_target_is_resolved(cluster: MemoryCluster, place: str, offset: int) -> None:
     planned = reset(cluster, place)
     moved: dict[str, tuple[object, object]] = {"offsets.a:0": (50, offset), "offsets.a:1": (50, offset)}
     offsets = {("a", 0): offset, ("a", 1): offset}
@@ -83,7 +83,7 @@ def notes(planned: Reset) -> list[tuple[str, str, str | None]]:
     ]
 
 
-def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
+def test_unchanged_partitions_are_noted(cluster: MemoryCluster) -> None:
     assert notes(reset(cluster, "earliest")) == []
     there = ("KF439", "a:0-1 is not changed: the group is already there", None)
     assert notes(reset(cluster, "50")) == [there]
@@ -94,7 +94,7 @@ def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
     assert notes(reset(cluster, "earliest", "a:0")) == []
 
 
-def test_every_partition_of_a_file_is_accounted_for(cluster: MemoryCluster) -> None:
+def test_partitions_missing_from_file_are_noted(cluster: MemoryCluster) -> None:
     request = ResetRequest("g", offsets={("a", 0): 20})
     ((code, message, suggestion),) = notes(make_reset(request, cluster, Settings(), None, NOW))
     assert (code, message.partition(" ")[0]) == ("KF438", "a:1-2")
@@ -102,7 +102,7 @@ def test_every_partition_of_a_file_is_accounted_for(cluster: MemoryCluster) -> N
 
 
 @pytest.mark.parametrize(("place", "offset"), [("0", 10), ("999", 100), ("shift-by -99", 10)])
-def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offset: int) -> None:
+def test_target_outside_log_is_limited(cluster: MemoryCluster, place: str, offset: int) -> None:
     plan = reset(cluster, place, "a:0").plan
     assert moves(plan) == {"offsets.a:0": (50, offset)}
     (note,) = [found for found in plan.diagnostics if found.code == "KF408"]
@@ -118,7 +118,7 @@ def list_skipped(made: Reset) -> list[tuple[str, str | None]]:
     ]
 
 
-def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
+def test_skipped_open_transaction_is_noted(cluster: MemoryCluster) -> None:
     for age_ms, age, ending in (
         (5_000, "5 seconds", "wait until the transaction has ended"),
         (3_600_000, "60 minutes", "`kafkaform doctor --rule KF311`"),
@@ -136,7 +136,7 @@ def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: Me
     assert list_skipped(reset(cluster, "latest")) == []
 
 
-def test_open_transaction_of_an_unreadable_producer_is_named(cluster: MemoryCluster) -> None:
+def test_open_transaction_with_unreadable_producer_is_noted(cluster: MemoryCluster) -> None:
     class Few(Watched):
         """A cluster that does not tell of transactions."""
 
@@ -150,7 +150,7 @@ def test_open_transaction_of_an_unreadable_producer_is_named(cluster: MemoryClus
         assert message.startswith("a transaction has been open in a:1 from offset 100")
 
 
-def test_it_is_destructive_and_reports_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
+def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None:
     for place, word in (("earliest", "40"), ("latest", "50")):
         (change,) = reset(cluster, place, "a:0").plan.changes
         assert change.status is Status.NEEDS_CONSENT
@@ -160,23 +160,23 @@ def test_it_is_destructive_and_reports_what_is_read_again_or_skipped(cluster: Me
         assert f"{word} records" in field.assessment.reason
 
 
-def test_consent_can_be_given_at_once(cluster: MemoryCluster) -> None:
+def test_consent_option_plans_reset(cluster: MemoryCluster) -> None:
     (change,) = reset(cluster, "earliest", allow="ConsumerGroup/g:offset-reset").plan.changes
     assert change.status is Status.PLANNED
 
 
-def test_named_topic_is_all_of_its_partitions(cluster: MemoryCluster) -> None:
+def test_topic_without_partitions_selects_all_partitions(cluster: MemoryCluster) -> None:
     assert moves(reset(cluster, "earliest", "a").plan)["offsets.a:2"] == (None, 10)
 
 
-def test_group_that_stands_there_already_needs_no_change(cluster: MemoryCluster) -> None:
+def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
     planned = reset(cluster, "current")
     assert planned.plan.changes == ()
     assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
     assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
 
 
-def test_offsets_of_a_file(cluster: MemoryCluster) -> None:
+def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
     request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
     planned = make_reset(request, cluster, Settings(), None, NOW)
     assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
@@ -189,7 +189,7 @@ def test_active_group_is_refused(cluster: MemoryCluster) -> None:
     assert "member" in (change.reason or "")
 
 
-def test_what_a_cluster_forbids_is_refused(cluster: MemoryCluster) -> None:
+def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
     target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
     (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes
@@ -205,7 +205,7 @@ def test_what_a_cluster_forbids_is_refused(cluster: MemoryCluster) -> None:
         ("g", "shift-by 1", ("a:2",), "no offset in a:2"),
     ],
 )
-def test_missing_resource(
+def test_missing_reset_resource_is_refused(
     cluster: MemoryCluster, group: str, place: str, topics: tuple[str, ...], problem: str
 ) -> None:
     request = ResetRequest(group, parse_offset(place), topics=parse_topics(topics))
@@ -214,7 +214,7 @@ def test_missing_resource(
     assert caught.value.hint
 
 
-def test_group_that_is_hidden(cluster: MemoryCluster) -> None:
+def test_invisible_group_is_refused(cluster: MemoryCluster) -> None:
     cluster.hide(GROUP)
     with pytest.raises(ClusterError, match="not visible"):
         reset(cluster, "earliest")
@@ -236,14 +236,14 @@ def test_reset_is_carried_out_once(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
-def test_done_reset_needs_no_consent(cluster: MemoryCluster) -> None:
+def test_completed_reset_needs_no_consent(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest").plan
     assert apply_again(plan, cluster) == [Result.NEEDS_CONSENT]
     cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
     assert apply_again(plan, cluster) == [Result.ALREADY]
 
 
-def test_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+def test_member_joined_since_plan_stops_reset(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", allow="destructive").plan
     cluster.join("g")
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
@@ -251,7 +251,7 @@ def test_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> Non
     assert "member" in first.message
 
 
-def test_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
     cluster.expire("a", 0, 60)
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
@@ -269,9 +269,7 @@ def test_offsets_that_move_are_reported(cluster: MemoryCluster, monkeypatch: pyt
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_reset_is_refused_by_an_error_of_a_rule(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
     (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
@@ -295,6 +293,6 @@ def test_topics_are_parsed(texts: tuple[str, ...], topics: dict[str, frozenset[i
 
 
 @pytest.mark.parametrize("text", ["", ":1", "a:", "a:x", "a:1,", "a:-1", "a:²", "a:3-1", "a:0-99999999"])
-def test_what_is_no_topic(text: str) -> None:
+def test_invalid_topic_partitions_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="TOPIC:0,1,2"):
         parse_topics([text])

@@ -44,7 +44,7 @@ def build_desired(ref: ResourceRef, **spec: object) -> Desired:
     return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
 
 
-def test_quotas_are_read_where_a_manifest_declares_one() -> None:
+def test_quotas_are_read_if_kind_is_selected() -> None:
     ref = ResourceRef("ClientQuota", "user=ada")
     cluster = MemoryCluster()
     assert cluster.execute([AlterQuota(ref, {"producer_byte_rate": "1000"})]) == [None]
@@ -61,7 +61,7 @@ def test_quotas_are_read_where_a_manifest_declares_one() -> None:
 
 
 @pytest.mark.parametrize(("globs", "others"), [((), 2), (("orders",), 0), (("orders-key",), 1)])
-def test_schemas_are_shown_with_their_topic(globs: tuple[str, ...], others: int) -> None:
+def test_subjects_are_listed_with_their_topic(globs: tuple[str, ...], others: int) -> None:
     cluster = MemoryCluster()
     key, value = (ResourceRef("Subject", f"orders-{part}") for part in ("key", "value"))
     first, second = (
@@ -148,7 +148,7 @@ class Answers(MemoryCluster):
         (Selection(("[ag]",), kinds=("ConsumerGroup",)), ["@a", "@g"]),
     ],
 )
-def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
+def test_selection_filters_topics_and_groups(selection: Selection, names: list[str]) -> None:
     made = assemble(
         live("a", "b", "__offsets", "app-changelog", "@a", "@g"),
         reading(("a", "a"), ("g", "b")),
@@ -159,7 +159,7 @@ def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
     assert [item.name for item in made.topics] + [f"@{item.name}" for item in made.groups] == names
 
 
-def test_what_is_declared_is_distinguished_from_the_live_state() -> None:
+def test_declared_and_live_resources_are_distinguished() -> None:
     desired = [build_desired(topic("__mine"))]
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
     assert [item.name for item in made.topics] == ["__mine"]
@@ -183,7 +183,7 @@ def test_what_is_declared_is_distinguished_from_the_live_state() -> None:
     assert made.groups[0].declared is None
 
 
-def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
+def test_topic_lists_consumers_outside_selection() -> None:
     made = assemble(
         live("orders", "@g", "@h"),
         reading(("g", "orders"), ("h", "orders")),
@@ -194,7 +194,7 @@ def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
     assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
 
 
-def test_what_does_not_exist_is_reported_with_the_nearest_name() -> None:
+def test_missing_name_suggests_nearest() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None
     assert made.groups[0].only_configs
@@ -202,7 +202,7 @@ def test_what_does_not_exist_is_reported_with_the_nearest_name() -> None:
     assert made.missed == {"order.v1": "orders.v1", "zzz": None}
 
 
-def test_what_could_not_be_read_is_reported_in_a_line_for_each_reason() -> None:
+def test_unreadable_resources_are_grouped_by_reason() -> None:
     groups = reading(a="no right", b="no right", c="no right", d="no right", e="no answer")
     whole = Group("f", "streams", "Stable", unread="the ends of its logs")
     groups = GroupReading({"f": whole}, groups.denied)
@@ -218,7 +218,7 @@ def test_what_could_not_be_read_is_reported_in_a_line_for_each_reason() -> None:
     assert [entry.denied for entry in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
-def test_what_cannot_be_read_is_reported_and_does_not_stop_the_rest() -> None:
+def test_unreadable_part_does_not_stop_status() -> None:
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)
@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_reported_and_does_not_stop_the_rest() -> None:
         read_status(cluster, None, Selection(kinds=("ConsumerGroup",)))
 
 
-def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
+def test_only_needed_groups_are_requested() -> None:
     cluster = Answers(live("a", "@x.a", "@y"), reading())
     desired = [build_desired(group("x.b"))]
     read_status(cluster, desired, Selection(("x.*", "a")))
@@ -245,7 +245,7 @@ def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
     assert cluster.requested == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
 
 
-def test_whose_it_is_and_how_many_members_are_expected() -> None:
+def test_team_and_expected_members_are_read_from_intent() -> None:
     assert Intent(labels={"owner": "b", "team": "a"}).team == "a"
     assert Intent(labels={"owner": "b"}).team == "b"
     assert Intent().team == ""

@@ -31,7 +31,7 @@ def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewR
     )
 
 
-def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path) -> None:
+def test_reports_of_cluster_and_topic_are_sorted_by_time(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     kept = [report(second, "a") for second in (3, 1, 2)]
     for entry in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
@@ -42,20 +42,20 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
     assert not found.damaged
 
 
-def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
+def test_file_reports_are_separate_from_cluster_reports(tmp_path: Path) -> None:
     keep(tmp_path, report(1, "a", cluster_id=None))
     assert not skew_folder.read_reports(tmp_path, "memory", {"a"}).reports
     assert skew_folder.read_reports(tmp_path, None, {"a"}).reports
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_kept_reports_are_not_overwritten(tmp_path: Path) -> None:
     names = [keep(tmp_path, item).name for item in (report(1, "a"), report(1, "a", "b"), report(1, "c"))]
     stem = "skew-20261101T000001Z"
     assert names == [f"{stem}.json", f"{stem}-2.json", f"{stem}-3.json"]
     assert [len(read(tmp_path / name).topics) for name in names] == [1, 2, 1]
 
 
-def test_what_is_damaged_is_reported_and_left_out(tmp_path: Path) -> None:
+def test_damaged_report_is_noted_and_skipped(tmp_path: Path) -> None:
     good = keep(tmp_path, report(1, "a"))
     (tmp_path / "skew-0.json").write_text("{")
     (tmp_path / "skew-1.json").write_text(good.read_text().replace('"name": "a"', '"nam": "a"'))
@@ -73,12 +73,12 @@ def test_what_is_damaged_is_reported_and_left_out(tmp_path: Path) -> None:
     assert all("\n" not in line for line in found.damaged)
 
 
-def test_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
+def test_missing_folder_has_no_reports(tmp_path: Path) -> None:
     assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}) == skew_folder.EarlierReports()
     assert not (tmp_path / "none").exists()
 
 
-def test_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, _: str) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
 
@@ -111,7 +111,7 @@ def increases(story: Story, *reports: SkewReport, topic: str = "a") -> list[tupl
     ]
 
 
-def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() -> None:
+def test_partition_increases_are_found_in_record_and_reports() -> None:
     story = Story()
     story.add("update", "a", {"partitions": (6, 12), "config.retention.ms": ("1", "2")})
     story.add("update", "a", {"partitions": (12, 24)}, result="failed", done=())
@@ -126,7 +126,7 @@ def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() ->
     assert found[1][4] == "the audit record"
 
 
-def test_what_was_before_a_topic_was_recreated_is_left_out() -> None:
+def test_increases_before_recreation_are_ignored() -> None:
     story = Story()
     story.add("update", "a", {"partitions": (6, 12)})
     story.add("create", "a", {"partitions": (None, 3)})

@@ -64,7 +64,7 @@ def document(**more: object) -> dict[str, Any]:
     return {**found, **more}
 
 
-def test_report_is_read_as_it_was_written(file: Path) -> None:
+def test_report_is_read_back(file: Path) -> None:
     made = report(
         build_result("a"), empty("b"), replace(build_result("c"), retention_bytes=-1)
     )  # without a limit
@@ -73,7 +73,7 @@ def test_report_is_read_as_it_was_written(file: Path) -> None:
     assert read_skew_report(file) == made  # of any age and cluster
 
 
-def test_report_that_names_no_cluster_is_taken(file: Path) -> None:
+def test_report_without_cluster_is_accepted(file: Path) -> None:
     made = report(build_result(), cluster_id=None)
     file.write_text(to_json(made), "utf-8")
     assert read_skew_report(file, now=NOW, cluster_id="memory") == made
@@ -111,12 +111,12 @@ DAMAGED = damage_json(json.dumps(document()))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGED if kind != "fraction"])  # which a report has
-def test_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
+def test_damaged_report_is_refused(file: Path, kind: str) -> None:
     for content in DAMAGED[kind]:
         assert ": not a valid skew report: " in read_refused(file, content).message
 
 
-def test_wrong_value_is_named_by_its_path(file: Path) -> None:
+def test_invalid_value_is_named_by_path(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["partitions"][2]["share"]["low"] = "alice@example.org"
     assert "topics[0].partitions[2].share.low: " in read_refused(file, json.dumps(damaged)).message
@@ -133,7 +133,7 @@ def test_wrong_value_is_named_by_its_path(file: Path) -> None:
         (("policy",), {"status": "fail"}, "policy.reasons: missing"),
     ],
 )
-def test_wrong_value_is_not_shown(
+def test_invalid_value_is_not_printed(
     file: Path, path: tuple[str | int, ...], value: object, problem: str
 ) -> None:
     made = report(build_result(hot_keys=[hot("a", Estimate.exact(0.3))]))
@@ -147,13 +147,13 @@ def test_wrong_value_is_not_shown(
     assert "alice" not in message
 
 
-def test_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
+def test_oversized_integer_is_refused(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["sample"]["seed"] = -(10**400)
     assert "(362 more characters) is too large" in read_refused(file, json.dumps(damaged)).message
 
 
-def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_report_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SkewReportError, match=r"nowhere.json: No such file") as raised:
         read_skew_report(tmp_path / "nowhere.json")
     assert "kafkaform skew --format json" in (raised.value.hint or "")
@@ -178,14 +178,14 @@ def test_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, w
     assert "--max-age" in (error.hint or "")
 
 
-def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
+def test_report_age_is_unlimited_by_default(file: Path) -> None:
     file.write_text(build_report_of_age(timedelta(days=4000)), "utf-8")
     assert read_skew_report(file, now=NOW).topics
     file.write_text(build_report_of_age(WEEK), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
 
 
-def test_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
+def test_future_report_is_refused_beyond_clock_tolerance(file: Path) -> None:
     file.write_text(build_report_of_age(timedelta(minutes=-4)), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
     assert (
@@ -212,7 +212,7 @@ LIMITED = declare_policy(maxPartitionRatio=2.0)
 
 
 @pytest.mark.parametrize(("ratio", "status"), [(SURE, "fail"), (UNSURE, "warn"), (FINE, "pass")])
-def test_topic_fails_where_a_limit_is_surely_broken(ratio: Estimate, status: str) -> None:
+def test_topic_fails_only_if_limit_is_certainly_exceeded(ratio: Estimate, status: str) -> None:
     made = judge_report(report(build_result(ratio=ratio)), [LIMITED], Settings())
     topic = made.topics[0]
     assert topic.policy is not None
@@ -222,7 +222,7 @@ def test_topic_fails_where_a_limit_is_surely_broken(ratio: Estimate, status: str
     assert is_beyond_policy(made) == (status == "fail")
 
 
-def test_worst_limit_decides_by_the_severities_of_the_project() -> None:
+def test_worst_limit_decides_with_configured_severities() -> None:
     topic = declare_policy(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
     keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
     found = verdict(topic, report(build_result(ratio=SURE, hot_keys=keys)))
@@ -240,7 +240,7 @@ def test_worst_limit_decides_by_the_severities_of_the_project() -> None:
     assert waived.reasons[0].endswith("(waived: TICKET-1)")
 
 
-def test_without_a_limit_or_records_there_is_no_verdict() -> None:
+def test_topic_without_limit_or_records_is_not_judged() -> None:
     made = judge_report(
         report(build_result(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings()
     )
@@ -261,7 +261,7 @@ def test_without_a_limit_or_records_there_is_no_verdict() -> None:
     assert verdict(strict, report(empty())) == SkewVerdict("pass", ("there is no record to judge",))
 
 
-def test_findings_are_of_this_judgement_and_topic() -> None:
+def test_findings_belong_to_current_judgement_and_topic() -> None:
     stale = replace(
         build_result(), findings=(SkewFinding("KF501", "error", "old"),), policy=SkewVerdict("fail")
     )
@@ -283,7 +283,7 @@ def test_findings_are_of_this_judgement_and_topic() -> None:
         ("records", {"bytes_unknown": "they are gone"}, "pass"),
     ],
 )
-def test_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
+def test_unknown_ratio_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
     made = report(replace(build_result("a", hot_keys=[hot("a", SURE)]), **unknown))
     desired = [declare_policy("a", maxPartitionRatio=9.0, by=by)]
     judged = judge_report(made, desired, Settings())

@@ -50,7 +50,7 @@ def group(name: str, *topics: str, **spec: object) -> Desired:
     return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": [*topics], **spec}))
 
 
-def test_names_and_globs_choose_and_kafkas_own_only_in_full(cluster: MemoryCluster) -> None:
+def test_names_and_globs_select_topics_and_internal_only_by_name(cluster: MemoryCluster) -> None:
     ignore = ("_p*",)
     assert choose(cluster, ["orders"], [], ignore).topics == {"orders": 3}
     assert choose(cluster, ["*"], [], ignore).topics == {"orders": 3, "payments": 1}
@@ -61,7 +61,7 @@ def test_names_and_globs_choose_and_kafkas_own_only_in_full(cluster: MemoryClust
     assert not chosen.failed
 
 
-def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluster) -> None:
+def test_topics_with_policy_are_selected_by_default(cluster: MemoryCluster) -> None:
     desired = [declare_policy("orders"), declare_topic("payments"), absent("old"), group("g", "orders")]
     assert list_topics_with_policy(desired) == ["orders"]
     assert choose(cluster, [], desired, ()).topics == {"orders": 3}
@@ -70,7 +70,7 @@ def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluste
     assert "skew: {maxPartitionRatio" in (caught.value.hint or "")
 
 
-def test_name_that_is_not_there_is_reported_with_the_nearest(cluster: MemoryCluster) -> None:
+def test_missing_topic_suggests_nearest_name(cluster: MemoryCluster) -> None:
     with pytest.raises(KafkaformError, match="no topic 'order'") as caught:
         choose(cluster, ["payments", "order"], [], ())
     assert caught.value.hint == "did you mean orders?"
@@ -78,14 +78,14 @@ def test_name_that_is_not_there_is_reported_with_the_nearest(cluster: MemoryClus
         choose(cluster, ["payments", "*x"], [], ())
 
 
-def test_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+def test_missing_declared_topic_does_not_stop_others(cluster: MemoryCluster) -> None:
     chosen = choose(cluster, [], [declare_policy("orders"), declare_policy("new")], ())
     assert chosen.topics == {"orders": 3}
     assert [*chosen.failed] == ["new"]
     assert "no topic 'new'" in chosen.failed["new"].message
 
 
-def test_topic_that_is_hidden_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+def test_unauthorized_topic_does_not_stop_others(cluster: MemoryCluster) -> None:
     cluster.hide(topic("payments"))
     chosen = choose(cluster, ["orders", "payments"], [], ())
     assert chosen.topics == {"orders": 3}
@@ -96,7 +96,7 @@ def test_topic_that_is_hidden_does_not_keep_the_others(cluster: MemoryCluster) -
 WRITTEN, NOW = 1_000, 5_000
 
 
-def test_patterns_choose_the_same_topics_without_reading_their_configs(cluster: MemoryCluster) -> None:
+def test_patterns_select_equal_topics_without_configs(cluster: MemoryCluster) -> None:
     for globs in (["*"], ["ord*"], ["pay*", "ord*"]):
         by_name = choose(cluster, globs, [], ["internal-*"])
         assert choose_by_pattern(cluster, globs, ["internal-*"]) == TopicSelection(by_name.topics)
@@ -106,7 +106,7 @@ def test_patterns_choose_the_same_topics_without_reading_their_configs(cluster: 
         choose_by_pattern(cluster, ["ord*"], ["orders"])
 
 
-def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> None:
+def test_spans_have_every_partition_with_bytes(cluster: MemoryCluster) -> None:
     for number in range(40):
         cluster.write("orders", 0, 1, WRITTEN + number)
         cluster.write("orders", 2, 1, WRITTEN + number)
@@ -125,7 +125,7 @@ def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> Non
     assert not reading.notes
 
 
-def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: MemoryCluster) -> None:
+def test_spans_begin_at_time_and_end_before_open_transaction(cluster: MemoryCluster) -> None:
     for number in range(10):
         cluster.write("orders", 0, 1, 1000 + number)
         cluster.write("orders", 1, 1, 1000 + number)
@@ -141,7 +141,7 @@ def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: Memor
         assert (late.start, late.end) == (20, 20)
 
 
-def test_partition_without_a_leader_fails_its_topic_alone() -> None:
+def test_partition_without_leader_fails_own_topic_only() -> None:
     memory = MemoryCluster(brokers=[Broker(1), Broker(2)])
     create_topic(memory, "orders", 4)
     create_topic(memory, "payments", 1)
@@ -159,7 +159,7 @@ def test_partition_without_a_leader_fails_its_topic_alone() -> None:
     ("is_denied", "words"),
     [(True, "the bytes of partitions: "), (False, "the bytes of all partitions of orders: ")],
 )
-def test_offsets_are_known_without_sizes(
+def test_logs_without_sizes_have_offsets(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, is_denied: bool, words: str
 ) -> None:
     def read_sizes(*_: object) -> dict[TopicPartition, int]:
@@ -175,7 +175,7 @@ def test_offsets_are_known_without_sizes(
     assert note.startswith(words.replace("orders", "payments"))
 
 
-def test_limits_and_partitions_are_those_of_the_manifest() -> None:
+def test_limits_and_partitions_come_from_manifest() -> None:
     desired = [declare_policy("orders"), declare_topic("payments", 6), absent("old")]
     assert find_limits(desired, "orders") == SkewLimits(2.0, 0.1, None, "bytes")
     assert (
@@ -189,7 +189,7 @@ def test_limits_and_partitions_are_those_of_the_manifest() -> None:
     assert find_declared_partitions(desired, "unknown") is None
 
 
-def test_readers_are_groups_whose_members_are_known() -> None:
+def test_consumer_groups_with_known_members_are_listed() -> None:
     sticky = {"partition.assignment.strategy": "sticky,range"}
     ranged = {"client": {"group.remote.assignor": "range"}, "protocol": "consumer"}
     desired = [
@@ -211,7 +211,7 @@ def test_readers_are_groups_whose_members_are_known() -> None:
     )
 
 
-def test_end_that_went_backwards_counts_nothing_and_is_named() -> None:
+def test_log_end_moved_backwards_is_noted_and_not_counted() -> None:
     """As after an unclean leader election: offsets beyond the cut were lost, and may be given out again."""
 
     def read(*ends: int, at_ms: int) -> TopicLogs:
@@ -232,7 +232,7 @@ def test_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     assert [note for note in found.notes if "offsets 100 to 299 of t:0" in note]
 
 
-def test_topic_that_was_recreated_while_it_is_watched_fails(cluster: MemoryCluster) -> None:
+def test_topic_recreated_during_watch_fails(cluster: MemoryCluster) -> None:
     cluster.write("payments", 0, 5, WRITTEN)
     cluster.write("orders", 0, 5, WRITTEN)
     before = read_logs(cluster, {"orders": 3, "payments": 1}, NOW)

@@ -56,17 +56,17 @@ def read_report(cluster: MemoryCluster, period_ms: int = 30 * DAY) -> StatusRepo
         (Cluster(OLD, cleanup_policy="compact", delete_retention_ms=str(40 * DAY)), "none"),
     ],
 )
-def test_records_are_missing_only_where_offsets_prove_it(cluster: Cluster, records: str) -> None:
+def test_new_records_are_judged_by_offsets(cluster: Cluster, records: str) -> None:
     assert cluster.use()[0] == records
 
 
-def test_records_that_were_removed_may_have_been_new() -> None:
+def test_removed_records_make_usage_unknown() -> None:
     cluster = Cluster(OLD)
     cluster.expire("t", 0, 1)
     assert cluster.use()[0] == "unknown"
 
 
-def test_partition_that_does_not_answer_may_have_new_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_without_response_makes_usage_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(OLD)
 
     def answer_in_part(*_: object) -> dict[tuple[str, int], LogSpan]:
@@ -93,7 +93,7 @@ def test_partition_that_does_not_answer_may_have_new_records(monkeypatch: pytest
         (1, (OLD, OLD), 400 * DAY, "yes"),  # its offsets would have expired
     ],
 )
-def test_group_without_members_is_judged_by_its_offsets(
+def test_usage_of_group_without_members_follows_offsets(
     committed: int, times: tuple[int, ...], period: int, readers: str
 ) -> None:
     cluster = Cluster(*times)
@@ -103,9 +103,7 @@ def test_group_without_members_is_judged_by_its_offsets(
     assert cluster.use(period)[1] == "yes"
 
 
-def test_readers_are_unknown_to_an_account_that_may_not_see_all_groups(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_restricted_account_makes_consumers_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(OLD)
     assert cluster.use() == ("none", "none")
     facts = replace(cluster.facts(), restricted=True)

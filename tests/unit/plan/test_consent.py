@@ -31,7 +31,7 @@ ORDERS = ResourceRef("Topic", "orders.v1")
         ("Topic/orders.v?:retention-cut", True),
     ],
 )
-def test_grant_covers_the_hazards_and_resources_of_its_globs(text: str, covers: bool) -> None:
+def test_grant_covers_matching_hazards_and_resources(text: str, covers: bool) -> None:
     grant = Grant.parse(text)
     assert grant.covers(ORDERS, "retention-cut") is covers
     assert Grant.parse(grant.text) == grant
@@ -46,7 +46,7 @@ def test_name_may_hold_a_colon() -> None:
 @pytest.mark.parametrize(
     "text", ["", "*", "retention-cut", "orders:retention-cut", "Topic/orders", "Topic/a:"]
 )
-def test_other_texts_are_no_grants(text: str) -> None:
+def test_invalid_grants_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as error:
         Grant.parse(text)
     assert error.value.exit_code == 64
@@ -78,9 +78,7 @@ def test_reviewed_consent_is_preferred() -> None:
         ("retention-cut to 7d: why", {}, ["retention-cut to 7d: why"]),
     ],
 )
-def test_annotation_has_a_consent_and_its_reason_on_each_line(
-    text: str, reasons: dict[str, str], bad: list[str]
-) -> None:
+def test_annotation_lists_consents_with_reasons(text: str, reasons: dict[str, str], bad: list[str]) -> None:
     assert parse_annotation(text) == (reasons, bad)
 
 

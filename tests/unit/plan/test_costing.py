@@ -51,7 +51,7 @@ def test_plan_is_priced_by_replicas_and_live_sizes(
     assert len(cost.uncounted) == uncounted
 
 
-def test_price_is_one_line_of_every_report_and_of_the_saved_plan() -> None:
+def test_cost_is_in_every_report_and_saved_plan() -> None:
     with MemoryCluster() as cluster:
         plan = plan_for(cluster, declare_topic("new", 6, 3), target=TARGET)
         unpriced = plan_for(cluster, target=replace(TARGET, costs=None))

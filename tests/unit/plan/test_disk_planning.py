@@ -62,7 +62,7 @@ def move_of(plan: Plan, name: str = "a") -> str:
     return {field.path: field.assessment.reason for field in fields_of(planned.change)}["placement"]
 
 
-def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> None:
+def test_replicas_larger_than_disk_are_refused(memory: MemoryCluster) -> None:
     holding(memory, "a", 212)
     (planned,) = plan_for(memory, declare_topic("a", 1, 3)).changes
     assert planned.status is Status.REFUSED
@@ -71,7 +71,7 @@ def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> 
     assert {field.assessment.risk for field in fields_of(planned.change)} >= {Risk.IMPOSSIBLE}
 
 
-def test_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
+def test_partition_sizes_are_added(memory: MemoryCluster) -> None:
     holding(memory, "a", 150, (1,), (2,))
     plan = plan_for(memory, declare_topic("a", 2, 3))
     assert "150.0 MiB to copy; 160.0 MiB usable" in reason_of(plan)
@@ -79,7 +79,7 @@ def test_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
     assert list_statuses(plan_for(memory, declare_topic("a", 2, 3))) == {"a": Status.PLANNED}
 
 
-def test_topics_add_up_and_what_fits_goes_on(memory: MemoryCluster) -> None:
+def test_topic_sizes_are_added_and_fitting_topics_planned(memory: MemoryCluster) -> None:
     for name, size in (("a", 100), ("b", 50), ("c", 30)):
         holding(memory, name, size)
     plan = plan_for(memory, *(declare_topic(name, 1, 3) for name in "abc"))
@@ -102,7 +102,7 @@ def test_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
     assert list_statuses(plan_for(memory, declare_topic("a", 1, 3), target=generous)) == {"a": Status.PLANNED}
 
 
-def test_moves_of_other_people_take_space(memory: MemoryCluster) -> None:
+def test_foreign_moves_take_disk_space(memory: MemoryCluster) -> None:
     holding(memory, "a", 80)
     holding(memory, "foreign", 100)
     assert list_statuses(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.PLANNED}
@@ -111,14 +111,14 @@ def test_moves_of_other_people_take_space(memory: MemoryCluster) -> None:
     assert re.search(r"80\.0 MiB to copy, .* MiB of other moves", reason)
 
 
-def test_rebalance_is_refused_and_its_broker_is_not_empty(memory: MemoryCluster) -> None:
+def test_rebalance_without_disk_space_is_refused(memory: MemoryCluster) -> None:
     holding(memory, "a", 212, (1, 2))
     made = make_rebalance(RebalanceRequest(remove=frozenset({1})), memory, None)
     assert list_statuses(made.plan) == {"a": Status.REFUSED}
     assert (made.not_emptied, made.before, made.moves.replicas) == ((1,), made.after, 0)
 
 
-def test_bytes_that_a_rebalance_frees_do_not_count(memory: MemoryCluster) -> None:
+def test_bytes_freed_by_rebalance_do_not_count(memory: MemoryCluster) -> None:
     """Broker 3 gives 120 MiB away and gets 100 MiB: in the worst order it gets them first."""
     volume(memory, usable=40)
     holding(memory, "a", 100, (1,))
@@ -128,7 +128,7 @@ def test_bytes_that_a_rebalance_frees_do_not_count(memory: MemoryCluster) -> Non
     assert list_statuses(plan_for(memory, *fixed)) == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
-def test_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None:
+def test_saved_plan_is_judged_by_current_disks(memory: MemoryCluster) -> None:
     holding(memory, "a", 100)
     plan = plan_for(memory, declare_topic("a", 1, 3))
     for now in (plan, judge_saved(plan, memory).plan):
@@ -139,7 +139,7 @@ def test_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None
     assert "110.0 MiB usable" in reason_of(now)
 
 
-def test_what_is_not_known_is_noted_on_the_change(memory: MemoryCluster) -> None:
+def test_unknown_disk_space_is_noted(memory: MemoryCluster) -> None:
     holding(memory, "a", 212)
     silent = override(memory, log_dirs=fail(PermissionDenied("this account may not")))
     plan = plan_for(silent, declare_topic("a", 1, 3))
@@ -168,7 +168,7 @@ SLOW = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(throttle=MIB
 SEGMENTS = {"segment_bytes": str(MIB)}
 
 
-def test_what_producers_write_to_the_broker_meanwhile_counts(memory: MemoryCluster) -> None:
+def test_records_written_during_copy_count(memory: MemoryCluster) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="-1", retention_bytes="-1")
     assert list_statuses(plan_for(memory, declare_topic("a", 1, 3), target=SLOW)) == {"a": Status.PLANNED}
@@ -187,7 +187,7 @@ def test_what_producers_write_to_the_broker_meanwhile_counts(memory: MemoryClust
         ({"retention_ms": "600000", "cleanup_policy": "compact"}, Status.REFUSED),
     ],
 )
-def test_retention_that_deletes_as_much_as_is_written_adds_nothing(
+def test_bounded_retention_adds_no_disk_usage(
     memory: MemoryCluster, configs: dict[str, str], status: Status
 ) -> None:
     holding(memory, "a", 60)
@@ -195,7 +195,7 @@ def test_retention_that_deletes_as_much_as_is_written_adds_nothing(
     assert list_statuses(plan_for(Written(memory), declare_topic("a", 1, 3), target=SLOW)) == {"a": status}
 
 
-def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
+def test_copy_throttled_to_zero_counts_written_records(memory: MemoryCluster) -> None:
     holding(memory, "a", 1)
     holding(memory, "busy", 1, (3,), cleanup_policy="compact")
     memory.set_throttles(Throttles({3: Rates(follower=0)}))
@@ -207,7 +207,7 @@ def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     ("changed", "status"),
     [({"retention_ms": "6000000"}, Status.REFUSED), ({"flush_ms": "6000000"}, Status.PLANNED)],
 )
-def test_retention_that_the_plan_changes_bounds_nothing(
+def test_changed_retention_does_not_bound_disk_usage(
     memory: MemoryCluster, changed: dict[str, Any], status: Status
 ) -> None:
     holding(memory, "a", 60)

@@ -38,7 +38,7 @@ def refuse_placement(want: PlacementRequest, found: Layout) -> str:
     return result.refused[want.topic]
 
 
-def test_new_replicas_go_behind_others_to_free_racks_and_empty_brokers() -> None:
+def test_new_replicas_prefer_free_racks_and_empty_brokers() -> None:
     found = layout(THREE, {"t": [(3,), (2,), (1,)]})
     after = only(place([PlacementRequest("t", 3, 3)], found))
     assert [replicas[0] for replicas in after] == [3, 2, 1]
@@ -47,7 +47,7 @@ def test_new_replicas_go_behind_others_to_free_racks_and_empty_brokers() -> None
     assert set(only(place([PlacementRequest("t", 1, 3)], found))[0]) == {1, 5, 6}
 
 
-def test_all_topics_count_and_what_has_no_choice_is_placed_first() -> None:
+def test_placement_counts_all_topics_and_places_constrained_first() -> None:
     found = layout(brokers(3), {"other": [(2,)] * 5, "t": [(1,)]})
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 3),)
     found = layout(brokers(4), {f"t{n}": [(1,)] for n in range(9)})
@@ -59,7 +59,7 @@ def test_all_topics_count_and_what_has_no_choice_is_placed_first() -> None:
     assert balance({**state_of(found), **result.assignments}, found.brokers).replicas == {1: 5, 2: 4, 3: 4}
 
 
-def test_missing_racks_uneven_counts_and_brokers_that_are_down() -> None:
+def test_placement_handles_missing_racks_and_stopped_brokers() -> None:
     live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "b"), Broker(4))
     found = layout(live, {"t": [(1,)], "other": [(3, 4)]})
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
@@ -76,7 +76,7 @@ def test_missing_racks_uneven_counts_and_brokers_that_are_down() -> None:
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((9, 1),)
 
 
-def test_replicas_out_of_sync_and_on_full_brokers_go_first() -> None:
+def test_out_of_sync_and_crowded_replicas_are_removed_first() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)], "other": [(2,)] * 3})
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 3),)
     state = PartitionState("t", 0, 1, (1, 2, 3), (1, 2))
@@ -85,7 +85,7 @@ def test_replicas_out_of_sync_and_on_full_brokers_go_first() -> None:
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
 
 
-def test_leaders_the_last_in_sync_and_racks_are_kept() -> None:
+def test_leader_and_last_in_sync_replica_are_kept() -> None:
     state = PartitionState("t", 0, 3, (1, 2, 3), (2, 3))
     found = Layout(THREE, {"t": (state,)})
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((3, 2),)
@@ -99,7 +99,7 @@ def test_leaders_the_last_in_sync_and_racks_are_kept() -> None:
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((2, 3),)
 
 
-def test_new_partitions_and_leaders_go_where_there_is_least() -> None:
+def test_new_partitions_and_leaders_use_least_loaded_brokers() -> None:
     found = layout(SIX, {"t": [(1, 2, 3)] * 2})
     after = only(place([PlacementRequest("t", 4, 3)], found))
     assert after[:2] == ((1, 2, 3), (1, 2, 3))
@@ -116,14 +116,14 @@ def test_new_partitions_and_leaders_go_where_there_is_least() -> None:
 
 
 @pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
-def test_of_brokers_that_are_as_full_the_topic_uses_another_one(topic: str) -> None:
+def test_equally_loaded_broker_unused_by_topic_is_preferred(topic: str) -> None:
     found = layout(brokers(2), {topic: [(1,)], "other": [(2,)]})
     assert only(place([PlacementRequest(topic, 2, 1)], found)) == ((1,), (2,))
     found = layout(brokers(2), {topic: [(2,)], "other": [(1,)]})
     assert only(place([PlacementRequest(topic, 2, 1)], found)) == ((2,), (1,))
 
 
-def test_rack_aware_moves_what_is_crowded_and_followers_before_leaders() -> None:
+def test_rack_aware_placement_moves_followers_before_leaders() -> None:
     found = layout(SIX, {"t": [(1, 4)]})
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 4),)
     # Rack aware moves the follower out of the crowded rack.
@@ -144,7 +144,7 @@ def test_rack_aware_moves_what_is_crowded_and_followers_before_leaders() -> None
     assert only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
 
 
-def test_static_placement_is_taken_as_listed_and_counted_first() -> None:
+def test_static_placement_is_used_as_listed() -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
     want = PlacementRequest("t", 3, 2, Strategy.STATIC, ((2, 1), (3, 1), (1, 3)))
     assert only(place([want], found)) == want.static
@@ -179,7 +179,7 @@ def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
     assert "it has 2 partitions" in refuse_placement(PlacementRequest("t", 1, 1), found)
 
 
-def test_what_is_being_reassigned_is_left_alone() -> None:
+def test_partition_being_reassigned_is_not_moved() -> None:
     # A topic that is being reassigned is left alone unless nothing of it moves.
     running = {("t", 0): Reassignment((2, 3), frozenset({3}), frozenset({1}))}
     found = layout(THREE, {"t": [(2, 3, 1), (1, 2)], "u": [(1,)]}, reassigning=running)
@@ -198,7 +198,7 @@ def test_what_is_being_reassigned_is_left_alone() -> None:
     assert set(rebalance(["t"], found).refused) == {"t"}
 
 
-def test_refused_topic_stops_no_other() -> None:
+def test_refused_topic_does_not_stop_others() -> None:
     result = place([PlacementRequest("a", 1, 9), PlacementRequest("b", 1, 1)], layout(THREE, {}))
     assert set(result.assignments) == {"b"}
     assert set(result.refused) == {"a"}
@@ -206,7 +206,7 @@ def test_refused_topic_stops_no_other() -> None:
         place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
 
 
-def test_balance_moves_the_least_that_makes_it_even() -> None:
+def test_balance_moves_least_replicas() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)] * 6})
     after = only(rebalance(["t"], found))
     assert moves(state_of(found), {"t": after}) == Moves(0, 0, 4)
@@ -225,7 +225,7 @@ def test_balance_moves_the_least_that_makes_it_even() -> None:
     assert rebalance(["t"], found).assignments == {"t": ((2,),)}
 
 
-def test_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> None:
+def test_leaders_are_balanced_after_moves() -> None:
     found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
     after = {**state_of(found), **rebalance(found.topics, found).assignments}
     measured = balance(after, found.brokers)
@@ -237,12 +237,12 @@ def test_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> Non
 
 
 @pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
-def test_follower_moves_rather_than_a_leader(topic: str) -> None:
+def test_follower_is_moved_before_leader(topic: str) -> None:
     found = layout(brokers(3), {topic: [(1, 2), (2, 1)]})
     assert only(rebalance([topic], found)) == ((1, 2), (2, 3))
 
 
-def test_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
+def test_drained_broker_is_emptied_if_enough_brokers_remain() -> None:
     found = layout(SIX, {"t": [(6, 1, 2), (6, 4, 5), (1, 2, 6), (3, 4, 5)]})
     after = only(rebalance(["t"], found, remove=[6]))
     assert [set(replicas) for replicas in after] == [{3, 1, 2}, {3, 4, 5}, {1, 2, 3}, {3, 4, 5}]
@@ -260,7 +260,7 @@ def test_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
     assert set(result.assignments) == {"u"}
 
 
-def test_added_brokers_get_their_share_and_must_be_live() -> None:
+def test_added_brokers_receive_share_and_must_be_live() -> None:
     found = layout(brokers(4), {"t": [(1, 2, 3)] * 8})
     result = rebalance(["t"], found, add=[4])
     measured = balance(result.assignments, found.brokers)
@@ -314,7 +314,7 @@ def test_work_grows_in_proportion_to_the_partitions() -> None:
     assert calls(4_000) <= 4 * calls(1_000)  # where work for each pair would be 16 times as much
 
 
-def test_ten_thousand_partitions_are_evened_out() -> None:
+def test_ten_thousand_partitions_are_balanced() -> None:
     found = large(30, 10_000)
     measured = balance(raised_and_evened(found), found.brokers)
     assert measured.replica_spread <= 1

@@ -88,7 +88,7 @@ def find_refusal(plan: Plan) -> str:
     return str(planned.reason)
 
 
-def test_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
+def test_replication_factor_increase_is_planned_with_placement(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3], [1])
     watched = count_layouts(memory)
     plan = plan_for(watched, declare_topic("a", 4, 3))
@@ -105,7 +105,7 @@ def test_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryClu
     assert watched.layout.call_count == 1
 
 
-def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) -> None:
+def test_well_placed_topics_need_no_layout(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
     watched = count_layouts(memory)
     new = declare_placement(declare_topic("new", 3, 3), "rack-aware")
@@ -115,7 +115,7 @@ def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) 
     assert watched.layout.call_count == 0
 
 
-def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster) -> None:
+def test_added_partitions_are_placed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     plan = plan_for(memory, declare_topic("a", 4, 2))
     found = list_fields(plan)
@@ -138,7 +138,7 @@ class Placing(MemoryCluster):
         ]
 
 
-def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
+def test_brokers_without_placement_support_place_new_partitions() -> None:
     cluster = build_cluster(sort=Placing)
     place_topic(cluster, "a", [1, 2], [2, 3])
     plan = plan_for(cluster, declare_topic("a", 4, 2))
@@ -149,7 +149,7 @@ def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
     assert find_message(plan, "KF441") == message
 
 
-def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
+def test_static_placement_needs_broker_support() -> None:
     cluster = build_cluster(sort=Placing)
     place_topic(cluster, "a", [1, 2], [2, 3])
     listed = declare_placement(declare_topic("a", 3, 2), "static", "1:2,2:3,3:1")
@@ -158,7 +158,7 @@ def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
     assert find_refusal(plan_for(cluster, declare_topic("a", 4, 2, retention_ms="-7")))
 
 
-def test_what_a_cluster_does_not_offer_is_refused() -> None:
+def test_unsupported_change_is_refused() -> None:
     fixed = build_cluster(sort=Fixed)
     place_topic(fixed, "a", [1, 2], [2, 3])
     moved = find_refusal(plan_for(fixed, declare_topic("a", 2, 3)))
@@ -183,7 +183,7 @@ def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
     return operations
 
 
-def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster) -> None:
+def test_partitions_with_mixed_replication_become_equal(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
     plan = plan_for(memory, declare_topic("a", 2, 2))
@@ -192,7 +192,7 @@ def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster)
     assert [len(replicas) for replicas in read_target(plan)] == [2, 2]
 
 
-def test_partitions_that_find_no_place_are_left_to_the_controller(memory: MemoryCluster) -> None:
+def test_partitions_without_placement_are_placed_by_controller(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2, 3])
     memory.stop_broker(3)
     plan = plan_for(memory, declare_topic("a", 2, 3))
@@ -202,7 +202,7 @@ def test_partitions_that_find_no_place_are_left_to_the_controller(memory: Memory
     assert "replicationFactor is 3, but only 2 brokers are live" in find_message(plan, "KF423")
 
 
-def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
+def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
     reason = find_refusal(plan_for(memory, declare_topic("a", 3, 2)))
@@ -210,7 +210,7 @@ def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) ->
     assert "declare `partitions: 2` first" in reason
 
 
-def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
+def test_rack_aware_placement_moves_and_balance_does_not() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
     place_topic(memory, "a", [1, 2], [3, 1])
@@ -222,7 +222,7 @@ def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
     assert kept == (3, 1)
 
 
-def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> None:
+def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,3:1"))
     assert list_fields(plan)["placement"].after == "1:2,3:1"
@@ -231,7 +231,7 @@ def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> Non
     assert list_fields(order)["placement"].assessment.hazard == ""
 
 
-def test_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
+def test_static_topic_is_created_as_listed(memory: MemoryCluster) -> None:
     desired = declare_placement(declare_topic("a", 2, 2), "static", "1:3,3:2")
     plan = plan_for(memory, desired)
     assert plan.changes[0].status is Status.PLANNED
@@ -240,7 +240,7 @@ def test_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> No
     assert plan_for(memory, desired).changes == ()
 
 
-def test_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
+def test_min_isr_increase_follows_replicas(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
     plan = plan_for(memory, declare_topic("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
     operations = KINDS["Topic"].operations(plan.changes[0].change)
@@ -249,7 +249,7 @@ def test_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryClu
     assert plan.broker_validated
 
 
-def test_plan_shows_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
+def test_plan_shows_copied_bytes_and_duration(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [1])
     memory.fill(topic("a"), 2_000_000_000)
     plan = plan_for(memory, declare_topic("a", 2, 2))
@@ -258,7 +258,7 @@ def test_plan_shows_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -
     assert reason.endswith(" at 50 MB/s per broker)")
 
 
-def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
+def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
         place_topic(memory, name, replicas)
         memory.fill(topic(name), 1_000_000_000)
@@ -279,7 +279,7 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
         (None, "without a throttle)", "without a throttle)"),
     ],
 )
-def test_saved_plan_shows_how_long_it_takes_at_the_throttle_in_force(
+def test_saved_plan_shows_duration_at_configured_throttle(
     memory: MemoryCluster, throttle: int | None, duration: str, rate: str
 ) -> None:
     for name in ("a", "b"):
@@ -297,13 +297,13 @@ def test_saved_plan_shows_how_long_it_takes_at_the_throttle_in_force(
     assert message.endswith(rate)
 
 
-def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
+def test_saved_plan_keeps_placements(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
     plan = plan_for(memory, declare_topic("a", 3, 2))
     assert save_plan(plan).changes == plan.changes
 
 
-def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) -> None:
+def test_replication_factor_above_live_brokers_is_refused(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
     memory.stop_broker(3)
     plan = plan_for(memory, declare_topic("a", 2, 3), declare_topic("b"))
@@ -311,7 +311,7 @@ def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) ->
     assert plan.changes[0].reason
 
 
-def test_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
+def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
         place_topic(memory, name, [1], [2])
     assert not any(memory.reassign({("a", 0): (3,)}).values())
@@ -321,7 +321,7 @@ def test_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> 
     assert list_codes(plan) == ["KF427"]
 
 
-def test_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
+def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
         place_topic(memory, name, [1], [2])
     static = declare_placement(declare_topic("b", 2, 1), "static", "1,3")
@@ -337,7 +337,7 @@ def test_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: Mem
     }
 
 
-def test_reassignments_that_cannot_be_read_refuse_moves(memory: MemoryCluster) -> None:
+def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
     for name in ("grows", "moves", "racks"):
         place_topic(memory, name, [1, 2], [2, 3])
     racks = declare_placement(declare_topic("racks", 2, 2), "rack-aware")
@@ -349,14 +349,14 @@ def test_reassignments_that_cannot_be_read_refuse_moves(memory: MemoryCluster) -
 
 
 @pytest.mark.parametrize("unread", ["partition_sizes", "throttles"])
-def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryCluster, unread: str) -> None:
+def test_replicas_of_unknown_size_are_planned(memory: MemoryCluster, unread: str) -> None:
     place_topic(memory, "a", [1], [2])
     plan = plan_for(override(memory, **{unread: fail(PermissionDenied("no"))}), declare_topic("a", 2, 2))
     assert list_fields(plan)["placement"].assessment.reason.startswith("2 replicas are copied")
     assert list_codes(plan) == ["KF416"]
 
 
-def test_replicas_that_moved_during_planning_refuse_it(memory: MemoryCluster) -> None:
+def test_replicas_moved_during_planning_refuse_change(memory: MemoryCluster) -> None:
     def layout(topics: Collection[str] | None = None) -> Layout:
         memory.execute([AddPartitions(topic("a"), 2, 3)])
         return memory.layout(topics)
@@ -366,7 +366,7 @@ def test_replicas_that_moved_during_planning_refuse_it(memory: MemoryCluster) ->
     assert "moved while the plan was made" in find_refusal(plan)
 
 
-def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -> None:
+def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3])
     first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
     assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
@@ -378,7 +378,7 @@ def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -
     assert list_codes(plan) == []
 
 
-def test_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
+def test_plan_for_reading_reads_no_layout(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
     watched = count_layouts(memory)
@@ -388,7 +388,7 @@ def test_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
     assert list_fields(plan)["placement"].before == "1"
 
 
-def test_replicas_that_others_move_about_are_no_change(memory: MemoryCluster) -> None:
+def test_replicas_moved_by_others_are_no_change(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (2,)}).values())
     assert plan_for(memory, declare_topic("a", 1, 1)).changes == ()
@@ -401,7 +401,7 @@ TOPICS = st.tuples(st.integers(1, 4), FACTORS, st.integers(0, 2), FACTORS, st.bo
 
 
 @given(st.lists(TOPICS, min_size=1, max_size=4))
-def test_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
+def test_plan_after_apply_is_empty(topics: list[tuple[int, int, int, int, bool]]) -> None:
     memory = build_cluster(4)
     memory.pace(2)
     desired = []

@@ -72,7 +72,7 @@ def live(found: Layout) -> set[int]:
 
 
 @given(scenes())
-def test_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(scene: Scene) -> None:
+def test_partitions_have_requested_number_of_distinct_replicas(scene: Scene) -> None:
     found, wants = scene
     assignments = place_all(found, wants)
     for want in wants:
@@ -84,7 +84,7 @@ def test_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(scene: Sce
 
 
 @given(scenes())
-def test_what_is_refused_has_too_few_brokers(scene: Scene) -> None:
+def test_refused_placement_has_too_few_brokers(scene: Scene) -> None:
     found, wants = scene
     for topic in place(wants, found).refused:
         (want,) = (want for want in wants if want.topic == topic)
@@ -96,7 +96,7 @@ def test_what_is_refused_has_too_few_brokers(scene: Scene) -> None:
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_nothing_moves_that_need_not_move(scene: Scene) -> None:
+def test_placement_makes_no_unneeded_moves(scene: Scene) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         if len(before) <= want.replication_factor:
@@ -106,7 +106,7 @@ def test_nothing_moves_that_need_not_move(scene: Scene) -> None:
 
 
 @given(scenes())
-def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(scene: Scene) -> None:
+def test_current_and_preferred_leaders_are_kept(scene: Scene) -> None:
     found, wants = scene
     for _, state, before, after in partitions(found, wants):
         if state is None:
@@ -120,7 +120,7 @@ def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_what_is_out_of_sync_goes_first(scene: Scene) -> None:
+def test_out_of_sync_replicas_are_removed_first(scene: Scene) -> None:
     found, wants = scene
     for want, state, before, after in partitions(found, wants):
         if state is not None and len(before) > want.replication_factor:
@@ -130,7 +130,7 @@ def test_what_is_out_of_sync_goes_first(scene: Scene) -> None:
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_new_replicas_use_as_many_racks_as_can_be(scene: Scene) -> None:
+def test_new_replicas_use_most_racks(scene: Scene) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         added = want.replication_factor - len(before)
@@ -139,7 +139,7 @@ def test_new_replicas_use_as_many_racks_as_can_be(scene: Scene) -> None:
 
 
 @given(layouts.healthy(), st.data())
-def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataObject) -> None:
+def test_kept_replicas_use_most_racks(found: Layout, data: st.DataObject) -> None:
     assume(found.topics)
     topic = data.draw(st.sampled_from(sorted(found.topics)))
     factor = data.draw(st.integers(1, 3))
@@ -155,7 +155,7 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
 
 
 @given(scenes(st.just(Strategy.RACK_AWARE)))
-def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(scene: Scene) -> None:
+def test_rack_aware_placement_uses_every_rack_with_fewest_moves(scene: Scene) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         up = len(set(after) & live(found))
@@ -165,7 +165,7 @@ def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(scene: Scene)
 
 
 @given(scenes())
-def test_what_is_placed_stays(scene: Scene) -> None:
+def test_placement_is_stable(scene: Scene) -> None:
     found, wants = scene
     assignments = place_all(found, wants)
     topics = dict(found.topics)
@@ -201,7 +201,7 @@ COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=4)
 
 
 @given(layouts.fleets(racks=False, least=2), COUNTS, st.integers(1, 3))
-def test_new_topics_without_racks_are_as_even_as_can_be(
+def test_new_topics_without_racks_are_balanced(
     live_brokers: tuple[Broker, ...], counts: list[int], factor: int
 ) -> None:
     assume(factor <= len(live_brokers))
@@ -212,7 +212,7 @@ def test_new_topics_without_racks_are_as_even_as_can_be(
 
 
 @given(st.data(), st.integers(2, 4))
-def test_raised_without_racks_nothing_is_more_even(data: st.DataObject, factor: int) -> None:
+def test_increase_without_racks_has_best_balance(data: st.DataObject, factor: int) -> None:
     """Compared with all that could have been chosen, in small layouts."""
     found = data.draw(layouts.healthy(racks=False, least=factor, most=4, replicas=factor))
     ids = sorted(live(found))
@@ -244,7 +244,7 @@ def rebalance_all(found: Layout, **options: object) -> tuple[Mapping[str, Assign
 
 
 @given(layouts.healthy())
-def test_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
+def test_rebalance_keeps_replica_and_rack_counts(found: Layout) -> None:
     after, _ = rebalance_all(found)
     for topic in found.topics:
         for old, new in zip(found.assignment(topic), after[topic], strict=True):
@@ -253,7 +253,7 @@ def test_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layo
 
 
 @given(layouts.healthy())
-def test_rebalance_never_makes_anything_less_even(found: Layout) -> None:
+def test_rebalance_does_not_worsen_balance(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
     after = balance(rebalance_all(found)[0], found.brokers)
     assert after.replica_spread <= before.replica_spread
@@ -262,14 +262,14 @@ def test_rebalance_never_makes_anything_less_even(found: Layout) -> None:
 
 
 @given(layouts.healthy(), st.data())
-def test_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
+def test_second_rebalance_moves_no_replicas(found: Layout, data: st.DataObject) -> None:
     add = data.draw(st.sets(st.sampled_from(sorted(live(found))), max_size=2))
     _, after = rebalance_all(found, add=add)
     assert not rebalance(after.topics, after, add=add).assignments
 
 
 @given(layouts.healthy(racks=False, least=2))
-def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) -> None:
+def test_rebalance_without_racks_balances_with_fewest_moves(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
     after, _ = rebalance_all(found)
     assert balance(after, found.brokers).replica_spread <= 1
@@ -280,7 +280,7 @@ def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) 
 
 
 @given(layouts.healthy(least=3), st.data())
-def test_removed_broker_holds_nothing_and_only_its_replicas_move(found: Layout, data: st.DataObject) -> None:
+def test_removed_broker_is_emptied_and_other_replicas_stay(found: Layout, data: st.DataObject) -> None:
     remove = data.draw(st.sets(st.sampled_from(sorted(live(found))), min_size=1, max_size=2))
     result = rebalance(found.topics, found, remove=remove)
     left = [broker for broker in found.brokers if broker.id not in remove]
@@ -303,9 +303,7 @@ def test_removed_broker_holds_nothing_and_only_its_replicas_move(found: Layout, 
 
 
 @given(layouts.healthy(least=2), st.data())
-def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
-    found: Layout, data: st.DataObject
-) -> None:
+def test_only_added_broker_receives_replicas_up_to_share(found: Layout, data: st.DataObject) -> None:
     added = data.draw(st.sampled_from(sorted(live(found))))
     before = balance(layouts.state_of(found), found.brokers)
     after, _ = rebalance_all(found, add=[added])
@@ -317,13 +315,13 @@ def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
 
 
 @given(layouts.layouts(), st.randoms(use_true_random=False))
-def test_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
+def test_rebalance_does_not_depend_on_input_order(found: Layout, chance: object) -> None:
     _, mixed = _shuffle_request(found, [], chance)
     assert rebalance(list(mixed.topics), mixed) == rebalance(sorted(found.topics), found)
 
 
 @given(layouts.layouts())
-def test_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
+def test_partitions_on_stopped_broker_are_not_rebalanced(found: Layout) -> None:
     after = rebalance(found.topics, found).assignments
     for topic, assignment in after.items():
         for old, new in zip(found.assignment(topic), assignment, strict=True):

@@ -129,7 +129,7 @@ def read_refusal(text: str, file: str = "plan.json") -> str:
 
 
 @given(strategies.plans(columns=True), strategies.headers())
-def test_plan_survives_the_round_trip(plan: Plan, header: PlanHeader) -> None:
+def test_plan_file_round_trips(plan: Plan, header: PlanHeader) -> None:
     text = plan_to_json(plan, header)
     assert plan_from_json(text, "plan.json") == (plan, header)
     assert plan_to_json(*plan_from_json(text, "plan.json")) == text
@@ -137,7 +137,7 @@ def test_plan_survives_the_round_trip(plan: Plan, header: PlanHeader) -> None:
 
 
 @given(strategies.plans(columns=True), strategies.headers())
-def test_every_plan_fits_the_schema_and_is_safe_to_show(plan: Plan, header: PlanHeader) -> None:
+def test_plan_file_matches_schema_and_is_printable(plan: Plan, header: PlanHeader) -> None:
     text = plan_to_json(plan, header)
     SCHEMA.validate(json.loads(text))
     assert all(char == "\n" or is_plain(char) for char in text)
@@ -155,7 +155,7 @@ ADDED_LATER = {
 """Keys that a plan of format 1 may go without."""
 
 
-def test_schema_is_a_strict_schema() -> None:
+def test_plan_schema_is_strict() -> None:
     schema = load_schema("plan")
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -174,7 +174,7 @@ def test_schema_is_a_strict_schema() -> None:
         assert sorted(node["required"]) == sorted(node["properties"].keys() - ADDED_LATER)
 
 
-def test_shape_of_the_document(golden: SnapshotAssertion) -> None:
+def test_plan_document_matches_golden(golden: SnapshotAssertion) -> None:
     text = plan_to_json(PLAN, HEADER)
     assert [*json.loads(text)] == [
         *("format_version", "tool_version", "commit", "cluster", "environment", "created_at", "digest"),
@@ -185,7 +185,7 @@ def test_shape_of_the_document(golden: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "null", "", "0", 0, "true", -1, "9223372036854775808"])
-def test_values_keep_their_type(value: str | int | None) -> None:
+def test_value_types_survive_plan_file(value: str | int | None) -> None:
     planned = PlannedChange(Create(topic("a"), {"config.k": value}), Status.PLANNED)
     change = read_back(Plan("c", (planned,)))[0].changes[0].change
     assert isinstance(change, Create)
@@ -193,7 +193,7 @@ def test_values_keep_their_type(value: str | int | None) -> None:
     assert type(change.state["config.k"]) is type(value)
 
 
-def test_digest_covers_what_is_done_and_where_and_not_when() -> None:
+def test_digest_covers_content_and_environment_but_not_time() -> None:
     # The digest ignores when where and by what the plan was made.
     moved = replace(
         PLAN,
@@ -264,7 +264,7 @@ def edit_document(*edits: tuple[JsonPath, Any], document: Any = None) -> Any:
     return edited
 
 
-def test_digest_covers_every_member_but_those_that_are_named() -> None:
+def test_digest_covers_every_member_except_listed() -> None:
     original = build_full_document()
     uncovered: set[str] = set()
     covered: set[str] = set()
@@ -307,7 +307,7 @@ DAMAGED = damage_json(seal(build_full_document()))
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_damaged_plan_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+def test_damaged_plan_file_is_refused(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     for content in DAMAGED[kind]:
         file.write_bytes(content)
@@ -329,7 +329,7 @@ def test_damaged_plan_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
         ("[" * 200_000, "", "nested too deeply"),
     ],
 )
-def test_syntax_error_has_a_place(text: str, place: str, named: str) -> None:
+def test_syntax_error_is_located(text: str, place: str, named: str) -> None:
     message = read_refusal(text)
     assert message.startswith(f"plan.json:{place}: " if place else "plan.json: ")
     assert named in message
@@ -340,7 +340,7 @@ def test_surrogate_pairs_are_read() -> None:
     assert plan_from_json(text, "plan.json")[1].tool_version == "\U0001f600 \\ud800"
 
 
-def test_duplicate_key_is_shown_printable() -> None:
+def test_duplicate_key_is_escaped() -> None:
     twice = plan_to_json(PLAN, HEADER).replace('"file":', '"x\\u001b": 1, "x\\u001b": 1, "file":', 1)
     assert read_refusal(twice) == r"plan.json: not a valid plan: duplicate key 'x\x1b'"
 
@@ -371,12 +371,12 @@ def name_place(path: JsonPath) -> str:
 
 
 @pytest.mark.parametrize(("path", "value"), PROBLEMS)
-def test_problem_of_a_plan_file_has_a_place(path: JsonPath, value: object) -> None:
+def test_plan_file_problem_is_named_by_path(path: JsonPath, value: object) -> None:
     message = read_refusal(json.dumps(edit_document((path, value))))
     assert message.startswith(f"plan.json: not a valid plan: {name_place(path)}: ")
 
 
-def test_messages_of_problems(golden: SnapshotAssertion) -> None:
+def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> None:
     change = build_document()["changes"][0]
     repeated = {**change, "fields": [*change["fields"], change["fields"][0]]}
     texts = {
@@ -404,13 +404,13 @@ JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refuse
 
 
 @pytest.mark.parametrize("configuration", [None, "a/kafkaform.yaml", NO_CONFIG_FILE])
-def test_place_of_the_configuration_is_read_back(configuration: str | None) -> None:
+def test_configuration_path_is_read_back(configuration: str | None) -> None:
     assert read_back(header=replace(HEADER, configuration=configuration))[1].configuration == configuration
 
 
 @examples(5)
 @given(st.data())
-def test_reader_and_schema_refuse_the_same(data: st.DataObject) -> None:
+def test_reader_and_schema_refuse_equal_documents(data: st.DataObject) -> None:
     d: Any = build_document()
     *parents, key = data.draw(st.sampled_from([p for p in places(d) if p]))
     node = d
@@ -443,14 +443,14 @@ def test_unknown_schema_is_an_error() -> None:
     assert error.value.hint
 
 
-def test_schema_that_is_not_json_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_schema_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.schema.json").write_text("{", encoding="utf-8")
     monkeypatch.setattr(schema_files, "FOLDERS", (tmp_path,))
     with pytest.raises(KafkaformError, match="cannot read the JSON Schema"):
         load_schema("bad")
 
 
-def test_package_data_comes_before_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packaged_schema_precedes_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "s.schema.json").write_text(json.dumps({"title": name}), encoding="utf-8")
@@ -460,7 +460,7 @@ def test_package_data_comes_before_the_checkout(tmp_path: Path, monkeypatch: pyt
     load_schema.cache_clear()
 
 
-def test_digest_is_over_ascii_json_with_sorted_keys_and_no_spaces() -> None:
+def test_digest_uses_canonical_json() -> None:
     """As schemas/plan.schema.json says, so that others can check it."""
     made = {
         "format_version": 1,
@@ -498,7 +498,7 @@ def test_invalid_placement_is_refused(before: FieldValue, after: FieldValue) -> 
         plan_from_json(write_placement(before, after), "plan.json")
 
 
-def test_file_name_that_is_not_utf_8_is_written_as_text() -> None:
+def test_non_utf_8_file_name_is_escaped() -> None:
     odd = "é/\udfff\ud800.yaml"
     change = replace(PLAN.changes[0], location=Location(odd, 3))
     read, header = read_back(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))

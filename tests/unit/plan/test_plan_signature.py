@@ -71,7 +71,7 @@ def edit(*path: Any, value: Any = None, remove: bool = False) -> Any:
 
 
 @given(strategies.plans(max_changes=2), strategies.headers())
-def test_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
+def test_signed_plan_has_unchanged_content(plan: Plan, header: PlanHeader) -> None:
     unsigned = plan_to_json(plan, header)
     signed = sign(unsigned, KEY, MERGED)
     verify(signed, KEY)
@@ -85,7 +85,7 @@ def test_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
     SCHEMA.validate(json.loads(signed))
 
 
-def test_signing_again_other_layouts_and_several_keys_are_fine() -> None:
+def test_signature_is_stable_and_ignores_layout() -> None:
     assert sign(SIGNED, KEY, MERGED) == SIGNED
     again = sign(SIGNED, OTHER, MERGED)
     verify(again, OTHER)
@@ -98,7 +98,7 @@ def test_signing_again_other_layouts_and_several_keys_are_fine() -> None:
 CHANGED = "the signature does not match: the plan was changed after it was signed"
 
 
-def test_only_the_signature_of_a_trusted_key_on_this_plan_is_accepted() -> None:
+def test_only_signature_of_trusted_key_is_accepted() -> None:
     assert "the plan is not signed" in read_refusal(plan_to_json(PLAN, HEADER), KEY)
     key = fingerprint(KEY.public_key())
     assert f"with the key {key}, which is not trusted" in read_refusal(SIGNED, OTHER)
@@ -108,7 +108,7 @@ def test_only_the_signature_of_a_trusted_key_on_this_plan_is_accepted() -> None:
     assert CHANGED in read_refusal(json.dumps(document), KEY)
 
 
-def test_signature_is_over_canonical_json_and_names_its_use() -> None:
+def test_signature_uses_canonical_json_with_prefix() -> None:
     """The key may sign other things too, which must not be taken for plans."""
     document = json.loads(SIGNED)
     bare = encode_signed_content(document).removeprefix(b"kafkaform plan v1\n")
@@ -139,13 +139,13 @@ FINDING |= {"code": "KF1", "severity": "info", "message": "m"}
         (("diagnostics",), [FINDING]),
     ],
 )
-def test_signature_covers_everything(path: tuple[str | int, ...], value: Any) -> None:
+def test_signature_covers_every_member(path: tuple[str | int, ...], value: Any) -> None:
     document = edit(*path, value=value)
     document["digest"] = digest_of(document)  # as somebody who means harm would leave it
     assert CHANGED in read_refusal(json.dumps(document), KEY)
 
 
-def test_purpose_is_a_part_of_the_signature() -> None:
+def test_signature_covers_purpose() -> None:
     assert CHANGED in read_refusal(json.dumps(edit("signed_for", remove=True)), KEY)
     again = sign(SIGNED, KEY, SignedFor(Purpose.REVIEW))
     verify(again, KEY)
@@ -156,7 +156,7 @@ def test_purpose_is_a_part_of_the_signature() -> None:
 
 
 @given(st.data())
-def test_no_edit_goes_unseen(data: st.DataObject) -> None:
+def test_edited_signed_plan_is_refused(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([path for path in places(json.loads(SIGNED)) if path]))
     junk: st.SearchStrategy[Any] = st.sampled_from([None, True, 0, 1, 7, "", "x", "planned", [], {}])
     document = edit(*path, value=data.draw(junk))
@@ -181,7 +181,7 @@ def test_no_edit_goes_unseen(data: st.DataObject) -> None:
         ({"extra": 1}, "signature"),
     ],
 )
-def test_invalid_signature_has_a_place(member: Any, place: str) -> None:
+def test_invalid_signature_is_named_by_path(member: Any, place: str) -> None:
     whole = {**json.loads(SIGNED)["signature"], **member} if member else member
     message = read_refusal(json.dumps(edit("signature", value=whole)), KEY)
     assert message.startswith(f"plan.json: not a valid plan: {place}: ")
@@ -199,14 +199,14 @@ def test_invalid_signature_has_a_place(member: Any, place: str) -> None:
         ({"purpose": "apply", "ref": None, "x": 1}, "signed_for"),
     ],
 )
-def test_invalid_purpose_has_a_place(member: Any, place: str) -> None:
+def test_invalid_purpose_is_named_by_path(member: Any, place: str) -> None:
     document = edit("signed_for", value=member)
     assert read_refusal(json.dumps(document), KEY).startswith(f"plan.json: not a valid plan: {place}: ")
     assert not SCHEMA.is_valid(document)
 
 
 @pytest.mark.parametrize("which", ["the first", "the last"])
-def test_plan_that_readers_would_see_differently_is_refused(which: str) -> None:
+def test_duplicate_member_of_signed_plan_is_refused(which: str) -> None:
     """Of two equal keys, some readers take the first and some the last."""
     member = '"created_at": "2025-06-01T12:00:00Z"'
     assert SIGNED.count(member) == 1
@@ -215,7 +215,7 @@ def test_plan_that_readers_would_see_differently_is_refused(which: str) -> None:
     assert "duplicate key 'created_at'" in read_refusal(SIGNED.replace(member, both), KEY)
 
 
-def test_openssl_and_jq_verify_it_too(tmp_path: Path) -> None:
+def test_openssl_and_jq_verify_signature(tmp_path: Path) -> None:
     """Anybody can check the signature without kafkaform, as docs/saved-plans.md shows."""
     (tmp_path / "plan.json").write_text(SIGNED)
     pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -42,11 +42,11 @@ def read_refusal(made: PlanHeader, *keys: Any, **terms: Any) -> PlanFileError:
     return error.value
 
 
-def test_without_terms_any_plan_of_this_version_is_accepted() -> None:
+def test_plan_is_accepted_without_terms() -> None:
     check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"))
 
 
-def test_signature_comes_before_everything_that_it_covers() -> None:
+def test_missing_signature_is_reported_first() -> None:
     bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
     error = read_refusal(bad, KEYS, max_age=timedelta(0), checkout=Checkout(HEAD))
     assert "the plan is not signed" in error.message
@@ -64,7 +64,7 @@ def sign_header(purpose: Purpose, made: PlanHeader = MADE) -> PlanHeader:
     return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, signed_for), "plan.json")[1]
 
 
-def test_plan_is_applied_only_if_it_was_signed_for_that() -> None:
+def test_plan_signed_for_review_is_not_applied() -> None:
     error = read_refusal(sign_header(Purpose.REVIEW), KEYS)
     assert "signed for review, not for apply" in error.message
     assert "apply --reviewed" in str(error.hint)
@@ -73,7 +73,7 @@ def test_plan_is_applied_only_if_it_was_signed_for_that() -> None:
 
 
 @pytest.mark.parametrize("purposes", [frozenset({Purpose.APPLY}), frozenset(Purpose)])
-def test_signature_of_before_there_were_purposes_will_not_do(purposes: frozenset[Purpose]) -> None:
+def test_signature_without_purpose_is_refused(purposes: frozenset[Purpose]) -> None:
     document = json.loads(plan_to_json(Plan("c"), MADE))
     signed = json.dumps({**document, "signature": signature_member(document, KEY)})
     made = plan_from_json(signed, "plan.json")[1]
@@ -81,7 +81,7 @@ def test_signature_of_before_there_were_purposes_will_not_do(purposes: frozenset
     check(made)  # where nobody asks for a signature
 
 
-def test_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
+def test_signed_plan_must_be_of_merged_commit(tmp_path: Path) -> None:
     work = Work(tmp_path)
     first = work.commit(**{"topics/a.yaml": "a"})
     work.git("checkout", "-q", "-b", "other")
@@ -110,7 +110,7 @@ def test_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -
     check(replace(MADE, commit=unmerged), repository=repository)  # nobody asks for a signature
 
 
-def test_ref_that_is_checked_out(tmp_path: Path) -> None:
+def test_checked_out_ref_is_read(tmp_path: Path) -> None:
     work = Work(tmp_path)
     work.commit(a="1")
     repository = Repository.find(tmp_path)
@@ -163,7 +163,7 @@ def test_invalid_time_is_refused(created: str) -> None:
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=700)), st.timedeltas(timedelta(0), timedelta(days=700)))
-def test_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -> None:
+def test_plan_older_than_maximum_age_is_refused(age: timedelta, max_age: timedelta) -> None:
     created = (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     made = replace(MADE, created_at=created)
     if age > max_age:
@@ -190,7 +190,7 @@ def test_plan_from_another_commit_is_refused(commit: str | None, checkout: Check
     assert message in error.message
 
 
-def test_checkout_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkout_lists_edited_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     work = Work(tmp_path)
     commit = work.commit(**{"topics/a.yaml": "a", "kafkaform.yaml": "c", "README.md": "r"})

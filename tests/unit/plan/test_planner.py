@@ -123,7 +123,7 @@ def list_operations(plan: Plan) -> list[object]:
     ]
 
 
-def test_missing_topic_is_created_with_its_declared_fields() -> None:
+def test_missing_topic_is_created_with_declared_fields() -> None:
     change = plan_change(declare({"retention.ms": "1", "partitions": 3, "compression.type": None}))
     state: State = {"partitions": 3, "replicationFactor": 1, "config.retention.ms": "1"}
     assert change == PlannedChange(Create(ref(), state), Status.PLANNED, PLACE)
@@ -132,7 +132,7 @@ def test_missing_topic_is_created_with_its_declared_fields() -> None:
     assert KINDS["Topic"].operations(change.change) == (CreateTopic(ref(), 3, 1, {"retention.ms": "1"}),)
 
 
-def test_difference_is_an_update_of_its_fields_in_order() -> None:
+def test_update_lists_different_fields_in_order() -> None:
     desired = declare({"partitions": 2, "segment.ms": "5", "compression.type": None}, keyed=False)
     change = plan_update(desired, live({"compression.type": "zstd", "segment.ms": "9"}))
     assert change.uid == "id-t"
@@ -158,7 +158,7 @@ def test_delete_needs_consent() -> None:
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
 
 
-def test_deletion_by_name_needs_a_second_consent() -> None:
+def test_deletion_without_id_needs_second_consent() -> None:
     """A topic without an id may have been made again under its name."""
     nameless, both = replace(live(), uid=None), {"delete": "unused", "delete-by-name": "no ids here"}
     change = plan_change(tombstone(), nameless)
@@ -173,7 +173,7 @@ def test_deletion_by_name_needs_a_second_consent() -> None:
         assert (refused.status, refused.reason) == (Status.REFUSED, f"{hazard} is forbidden on this cluster")
 
 
-def test_resource_in_its_declared_state_is_unchanged() -> None:
+def test_resource_in_declared_state_is_unchanged() -> None:
     assert build_plan([declare(), tombstone("u")], live()) == Plan("cluster", unchanged=2)
 
 
@@ -189,7 +189,7 @@ def test_resource_in_its_declared_state_is_unchanged() -> None:
         ("confluent.x", "a", " a"),
     ],
 )
-def test_no_phantom_drift(key: str, declared: str | None, found: str | None) -> None:
+def test_equivalent_config_spelling_is_no_change(key: str, declared: str | None, found: str | None) -> None:
     values: Values = {} if found is None else {key: found}
     plan = build_plan([declare({key: declared})], live(values))
     assert (plan.changes, plan.unchanged) == ((), 1)
@@ -215,7 +215,7 @@ def test_values_are_compared_exactly_and_a_declared_default_is_safe() -> None:
         (-1, None, Status.NEEDS_CONSENT),
     ],
 )
-def test_retention_is_judged_by_what_is_in_force(
+def test_retention_cut_is_judged_by_effective_value(
     own: int | None, declared: int | None, status: Status
 ) -> None:
     desired = declare({"retention.ms": None if declared is None else str(declared)})
@@ -226,18 +226,18 @@ def test_retention_is_judged_by_what_is_in_force(
 @pytest.mark.parametrize(
     ("config", "status"), [("retention.ms", Status.NEEDS_CONSENT), ("segment.ms", Status.PLANNED)]
 )
-def test_unknown_default_is_taken_for_the_worst(config: str, status: Status) -> None:
+def test_unknown_default_is_judged_as_worst_case(config: str, status: Status) -> None:
     change = plan_change(declare({config: None}), live({config: "1"}), facts=Facts("cluster"))
     assert change.status is status
 
 
-def test_compacted_topic_has_no_retention() -> None:
+def test_retention_of_compacted_topic_is_not_cut() -> None:
     observed = live({"cleanup.policy": "compact", "retention.ms": str(9 * DAY)})
     change = plan_change(declare({"cleanup.policy": "compact", "retention.ms": "1"}), observed)
     assert change.status is Status.PLANNED
 
 
-def test_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
+def test_partition_decrease_refuses_whole_update() -> None:
     desired = declare(
         {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut from 7d": "yes"}
     )
@@ -257,7 +257,7 @@ def test_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
     assert plan.consents == ()
 
 
-def test_consent_does_not_allow_what_a_rule_or_kafka_refuses() -> None:
+def test_consent_does_not_override_rule_or_impossible_change() -> None:
     desired = declare({"partitions": 1}, allow={"partition-decrease": "please"})
     change = plan_change(desired, live({"partitions": 2}), allow=(Grant("*", "*"),))
     assert change.status is Status.REFUSED
@@ -285,14 +285,14 @@ def test_brake_refuses_disruptive_and_destructive_changes() -> None:
 TWO_HAZARDS: Values = {"retention.ms": "1", "unclean.leader.election.enable": "true"}
 
 
-def test_consent_covers_the_hazard_that_it_names() -> None:
+def test_consent_covers_only_named_hazard() -> None:
     assert plan_change(declare(TWO_HAZARDS), live()).missing == ("retention-cut", "unclean-election")
     half = build_plan([declare(TWO_HAZARDS, allow={"retention-cut from 7d": "T-1"})], live())
     assert [(c.status, c.missing) for c in half.changes] == [(Status.NEEDS_CONSENT, ("unclean-election",))]
     assert list_operations(half) == []
 
 
-def test_consents_are_kept_with_their_reasons() -> None:
+def test_consents_keep_their_reasons() -> None:
     desired = declare(TWO_HAZARDS, allow={"retention-cut from 7d": "hold ended", "delete": "not needed here"})
     plan = build_plan([desired], live(), allow=(Grant.parse("destructive"),))
     assert [(c.resource, c.hazard, c.reason) for c in plan.consents] == [
@@ -316,7 +316,7 @@ def test_consents_are_kept_with_their_reasons() -> None:
         ("destructive", Status.PLANNED),
     ],
 )
-def test_consent_by_flag(flags: str, status: Status) -> None:
+def test_consent_option_covers_matching_hazards(flags: str, status: Status) -> None:
     grants = tuple(map(Grant.parse, flags.split()))
     assert plan_change(declare(TWO_HAZARDS), live(), allow=grants).status is status
     # The same flags at the time of the apply have same effective value on a saved plan.
@@ -326,7 +326,7 @@ def test_consent_by_flag(flags: str, status: Status) -> None:
     )
 
 
-def test_forbid_beats_consent_and_the_impossible_comes_first() -> None:
+def test_forbidden_hazard_overrides_consent() -> None:
     # Forbid beats consent.
     desired = declare({"retention.ms": "1"}, allow={"retention-cut from 7d": "yes"})
     change = plan_change(desired, live(), allow=(Grant("*", "*"),), forbid=("retention-*",))
@@ -342,7 +342,7 @@ def test_forbid_beats_consent_and_the_impossible_comes_first() -> None:
     assert "cannot remove partitions" in str(change.reason)
 
 
-def test_replication_factor_difference_is_a_change_of_its_own() -> None:
+def test_replication_factor_change_without_layout_is_refused() -> None:
     # A plan with only a replication factor difference is not empty.
     plan = build_plan([declare({"replicationFactor": 3})], live())
     (change,) = plan.changes
@@ -354,7 +354,7 @@ def test_replication_factor_difference_is_a_change_of_its_own() -> None:
     assert [(f.before, f.after) for f in mixed.fields] == [("2-3", 3)]
 
 
-def test_replication_factor_difference_does_not_hold_back_the_rest() -> None:
+def test_deferred_replication_factor_does_not_hold_back_other_fields() -> None:
     desired = declare({"replicationFactor": 3, "segment.ms": "5"})
     plan = build_plan([desired], live())
     assert plan.changes[0].status is Status.PLANNED
@@ -394,12 +394,12 @@ def test_undeclared_configs_are_reported_or_kept() -> None:
 
 
 @pytest.mark.parametrize("undeclared", Undeclared)
-def test_counts_that_nothing_declares_are_no_configs(undeclared: Undeclared) -> None:
+def test_undeclared_counts_are_ignored(undeclared: Undeclared) -> None:
     unsaid = replace(declare(undeclared=undeclared), state={"partitions": 1})
     assert build_plan([unsaid], live()) == Plan("cluster", unchanged=1)
 
 
-def test_undeclared_configs_are_reset_at_their_risk_and_throttles_are_left() -> None:
+def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
     change = plan_change(declare(undeclared=Undeclared.RESET), live({**EXTRA, **THROTTLE}))
     assert change.status is Status.NEEDS_CONSENT
     paths = ["config.retention.ms", "config.segment.ms"]
@@ -411,7 +411,7 @@ def test_undeclared_configs_are_reset_at_their_risk_and_throttles_are_left() -> 
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_into_force(known: bool) -> None:
+def test_reset_config_is_judged_by_default_value(known: bool) -> None:
     own: Values = {"cleanup.policy": "compact", "min.compaction.lag.ms": "604800000", "preallocate": "true"}
     defaults = {**DEFAULTS, "min.compaction.lag.ms": "0", "preallocate": "false"}
     facts = replace(FACTS, config_defaults={"Topic": defaults} if known else {})
@@ -426,7 +426,7 @@ def test_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_int
 ALL: dict[str, Any] = {"owns": NameGlobs(("*",)), "allow": (Grant("*", "*"),)}
 
 
-def test_only_owned_topics_that_were_read_are_pruned_with_consent() -> None:
+def test_only_owned_visible_topics_are_pruned_with_consent() -> None:
     crowd = [live(name=f"x.{i:03}") for i in range(501)]
     plan = build_plan([declare()], live(), *crowd, **ALL)
     assert (plan.changes, plan.unmanaged) == ((), tuple(topic.ref for topic in crowd))
@@ -441,7 +441,7 @@ def test_only_owned_topics_that_were_read_are_pruned_with_consent() -> None:
     assert (plan.changes, plan.unmanaged) == ((), (ref("x"),))
 
 
-def test_declared_topic_is_changed_although_it_is_ignored_or_protected() -> None:
+def test_declared_ignored_or_protected_topic_is_changed() -> None:
     internal = declare({"segment.ms": "5"}, "_schemas")
     assert plan_change(internal, live(name="_schemas"), ignore=NameGlobs(("_*",))).status is Status.PLANNED
     desired = declare({"segment.ms": "5"}, deletion_protection=True)
@@ -465,7 +465,7 @@ def test_recreation_needs_topic_ids(
     assert [found.code for found in plan.diagnostics] == codes
 
 
-def test_pruning_acts_only_on_what_is_owned() -> None:
+def test_pruning_deletes_owned_topics_only() -> None:
     topics = [live(name=n) for n in ("a.1", "a.2", "a.audit", "b.1", "a-ignored")]
     group = Observed(ResourceRef("ConsumerGroup", "a.g"), None, {})
     topics += [live(name="a.internal", internal=True), group]
@@ -486,7 +486,9 @@ def test_pruning_acts_only_on_what_is_owned() -> None:
         ({}, False, {"forbid": ("delete",)}, "delete is forbidden"),
     ],
 )
-def test_deletion_is_refused(intent: Any, internal: bool, policy: Any, reason: str) -> None:
+def test_protected_or_internal_topic_is_not_deleted(
+    intent: Any, internal: bool, policy: Any, reason: str
+) -> None:
     observed = live(internal=internal)
     change = plan_change(tombstone(**intent), observed, allow=(Grant("*", "*"),), **policy)
     assert change.status is Status.REFUSED
@@ -504,7 +506,7 @@ def test_invisible_topic_is_never_created(desired: Desired) -> None:
     assert "Topic/t is not visible to this account: not authorised" in found.message
 
 
-def test_invisible_topics_come_in_order() -> None:
+def test_invisible_topics_are_sorted() -> None:
     names = ("c", "a", "b")
     observation = build_reading(invisible={ref(name): "not authorised" for name in names})
     plan = plan_from([declare(name=name) for name in names], observation, FACTS)
@@ -512,7 +514,7 @@ def test_invisible_topics_come_in_order() -> None:
     assert [d.message[:7] for d in plan.diagnostics] == ["Topic/a", "Topic/b", "Topic/c"]
 
 
-def test_diagnostics_come_by_severity_and_place_whatever_their_order() -> None:
+def test_diagnostics_are_sorted_by_severity_and_location() -> None:
     warning = Diagnostic("KF2", Severity.WARNING, "w")
     error, info = Diagnostic("KF9", Severity.ERROR, "e"), Diagnostic("KF1", Severity.INFO, "i")
     notes = (warning, error, replace(warning, location=Location("b", 2)), info)
@@ -561,7 +563,7 @@ def test_idle_consent_is_reported(desired: Desired, values: Values, severity: Se
     assert finding.severity is severity
 
 
-def test_messages_of_idle_consents(golden: SnapshotAssertion) -> None:
+def test_idle_consent_messages_match_golden(golden: SnapshotAssertion) -> None:
     messages = {}
     for name, (desired, values, _) in IDLE.items():
         (finding,) = list_idle_consents(desired, live(values))
@@ -569,7 +571,7 @@ def test_messages_of_idle_consents(golden: SnapshotAssertion) -> None:
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
 
 
-def test_suggested_consents_name_each_scope_once() -> None:
+def test_suggested_consents_name_each_value_once() -> None:
     """Also where two fields have one scope, and where another line covers the change already."""
     cuts: Values = {"retention.ms": "5", "retention.bytes": "5"}
     unlimited = live({"retention.ms": "-1", "retention.bytes": "-1"})
@@ -583,7 +585,7 @@ def test_suggested_consents_name_each_scope_once() -> None:
     assert "retention-cut from" not in str(finding.suggestion)
 
 
-def test_consent_that_covers_a_change_is_not_idle() -> None:
+def test_used_consent_is_not_idle() -> None:
     cut = declare(CUT, allow={"retention-cut from 9ms": "hold ended"})
     assert list_idle_consents(cut, live({"retention.ms": "9"})) == []
     assert list_idle_consents(tombstone(allow={"delete of id-t": "unused"})) == []
@@ -593,7 +595,7 @@ WEEK, MONTH = str(7 * DAY), str(30 * DAY)
 
 
 @pytest.mark.parametrize("value", ["7d", WEEK, f"0{WEEK}", "168h"])
-def test_consent_is_for_the_value_that_it_names(value: str) -> None:
+def test_consent_applies_to_named_value_only(value: str) -> None:
     cut = declare({"retention.ms": str(DAY)}, allow={f"retention-cut from {value}": "T-1"})
     assert plan_change(cut, live({"retention.ms": WEEK})).status is Status.PLANNED
     assert plan_change(cut, live()).status is Status.PLANNED, "the value in force may be the default"
@@ -602,14 +604,14 @@ def test_consent_is_for_the_value_that_it_names(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", [WEEK, MONTH])
-def test_consent_may_name_a_value_of_each_cluster(value: str) -> None:
+def test_consents_may_name_value_per_cluster(value: str) -> None:
     allow = {"retention-cut from 30d": "prod", "retention-cut from 7d": "dev"}
     cut = declare({"retention.ms": str(DAY)}, allow=allow)
     assert plan_change(cut, live({"retention.ms": value})).status is Status.PLANNED
     assert list_idle_consents(cut, live({"retention.ms": value})) == []
 
 
-def test_each_place_of_a_hazard_needs_its_own_consent() -> None:
+def test_each_field_of_hazard_needs_consent() -> None:
     cut = declare({"retention.ms": str(DAY)}, allow={"retention-cut": "hold ended"})
     assert plan_change(cut, live()).status is Status.NEEDS_CONSENT, "it names no value"
     both: Values = {"retention.ms": str(DAY), "retention.bytes": str(2**30)}
@@ -631,14 +633,14 @@ def test_consent_may_be_for_a_count(count: str, status: Status) -> None:
     assert plan_change(extra, live({"partitions": 6, "cleanup.policy": "compact"})).status is status
 
 
-def test_only_updates_have_whether_records_have_keys() -> None:
+def test_only_updates_have_keyed() -> None:
     desired = [declare({"partitions": 2}, keyed=True), declare(name="new", keyed=True)]
     assert {c.ref.name: c.keyed for c in build_plan(desired, live()).changes} == {"t": True, "new": None}
     saved = build_plan(desired[:1], live())
     assert judge_again(saved, live()) == saved
 
 
-def test_consents_of_done_changes_stay_in_a_saved_plan() -> None:
+def test_saved_plan_keeps_consents_of_applied_changes() -> None:
     cut: Values = {"retention.ms": "1"}
     desired = [declare(cut, name, allow={"retention-cut from 7d": name}) for name in ("t", "u")]
     plan = build_plan(desired, live(), live(name="u"))
@@ -648,7 +650,7 @@ def test_consents_of_done_changes_stay_in_a_saved_plan() -> None:
 
 
 @pytest.mark.parametrize(("layer", "place"), [("", PLACE), ("profile/events", Location("kafkaform.yaml", 9))])
-def test_change_that_a_profile_asks_for_is_at_its_place(layer: str, place: Location) -> None:
+def test_change_from_profile_is_located_in_profile(layer: str, place: Location) -> None:
     class InLayer(PathAsLocation):
         def __call__(self, _path: str) -> Location:
             return Location("kafkaform.yaml", 9)

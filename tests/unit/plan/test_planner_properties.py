@@ -188,7 +188,7 @@ def apply_plan(plan: Plan, before: Observation) -> Observation:
     ),
     facts,
 )
-def test_what_is_as_wanted_gives_an_empty_plan(live: tuple[Observed, ...], known: Facts) -> None:
+def test_plan_for_declared_state_is_empty(live: tuple[Observed, ...], known: Facts) -> None:
     same = [Desired(t.ref, canonical({**t.state, "replicationFactor": 3})) for t in live]
     there = [build_observed(t.ref, {**t.state, "replicationFactor": 3}) for t in live]
     assert plan_from(same, reading(there), known) == Plan("c", unchanged=len(live))
@@ -196,7 +196,7 @@ def test_what_is_as_wanted_gives_an_empty_plan(live: tuple[Observed, ...], known
 
 @many
 @given(situations(), facts, policies)
-def test_applied_plan_leaves_nothing_to_plan(situation: Situation, known: Facts, policy: Policy) -> None:
+def test_plan_after_applied_plan_is_empty(situation: Situation, known: Facts, policy: Policy) -> None:
     wanted, before = situation
     plan = plan_from(wanted, before, known, policy)
     again = plan_from(wanted, apply_plan(plan, before), known, policy)
@@ -212,7 +212,7 @@ def test_applied_plan_leaves_nothing_to_plan(situation: Situation, known: Facts,
 
 @many
 @given(situations(), facts, policies)
-def test_what_is_refused_or_without_consent_is_untouched(
+def test_refused_and_unconsented_resources_are_unchanged(
     situation: Situation, known: Facts, policy: Policy
 ) -> None:
     wanted, before = situation
@@ -254,7 +254,7 @@ def test_order_of_the_input_does_not_matter(
 
 @many
 @given(situations(), policies)
-def test_consent_given_later_is_worth_as_much(situation: Situation, policy: Policy) -> None:
+def test_later_consent_gives_equal_plan(situation: Situation, policy: Policy) -> None:
     wanted, there = situation
     saved = plan_from(wanted, there, KNOWN, replace(policy, allow=()))
     assert judge_by(saved, there, KNOWN, policy) == plan_from(wanted, there, KNOWN, policy)
@@ -265,7 +265,7 @@ ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"
 
 @many
 @given(draw_observed("a"), st.data(), facts, policies)
-def test_destructive_field_more_never_lowers_the_status(
+def test_additional_destructive_field_does_not_lower_status(
     live: Observed, data: st.DataObject, known: Facts, policy: Policy
 ) -> None:
     wanted = data.draw(draw_desired("a", live).filter(lambda d: d.state is not None))
@@ -284,7 +284,7 @@ def test_destructive_field_more_never_lowers_the_status(
 
 
 @given(situations(), facts, policies)
-def test_nothing_undeclared_is_deleted_unless_it_is_pruned(
+def test_undeclared_topics_are_deleted_only_by_pruning(
     situation: Situation, known: Facts, policy: Policy
 ) -> None:
     wanted, there = situation

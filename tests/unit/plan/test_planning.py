@@ -79,9 +79,7 @@ def list_reasons(plan: Plan) -> dict[str, str | None]:
     return {change.ref.name: change.reason for change in plan.changes}
 
 
-def test_differences_are_found_once_and_judged_with_all_facts(
-    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_is_diffed_and_judged_once(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
     create_topic(memory, "moved", 2)
     create_topic(memory, "dropped", 1)
@@ -111,7 +109,7 @@ def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> N
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
 
-def test_plan_changes_nothing(memory: MemoryCluster) -> None:
+def test_planning_changes_no_resource(memory: MemoryCluster) -> None:
     create_topic(memory, "doomed")
     before = list(memory.executed)
     watched = Watched(memory)
@@ -121,7 +119,7 @@ def test_plan_changes_nothing(memory: MemoryCluster) -> None:
     assert len(watched.readings) == 1
 
 
-def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
+def test_rule_error_refuses_resource(memory: MemoryCluster) -> None:
     create_topic(memory, "bad", 3, 3)
     wrong = declare_topic("bad", 6, 3, min_insync_replicas="4")
     watched = Watched(memory)
@@ -137,7 +135,7 @@ def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
     assert [d.severity for d in warned.diagnostics] == [Severity.WARNING]
 
 
-def test_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None:
+def test_refused_change_keeps_known_layout(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 6, 1)
     (planned,) = plan_for(memory, declare_topic("a", 3, 3)).changes
     assert planned.status is Status.REFUSED
@@ -170,7 +168,7 @@ def test_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
     assert [d.code for d in plan.diagnostics] == ["KF101", "KF102", "KF102", "KF109", "KF109"]
 
 
-def test_objection_of_the_brokers_is_a_refusal(memory: MemoryCluster) -> None:
+def test_operation_rejected_by_brokers_is_refused(memory: MemoryCluster) -> None:
     for name in ("cut", "old"):
         create_topic(memory, name, retention_ms=WEEK)
     cut = declare_topic("cut", retention_ms=DAY, nonsense_key="1")
@@ -202,7 +200,7 @@ def hide_until(memory: MemoryCluster, ref: ResourceRef, shown_at: int) -> Watche
 
 
 @pytest.mark.parametrize(("shown_at", "shown"), [(4, True), (99, False)])
-def test_topic_in_creation_is_read_again_and_never_refused(
+def test_topic_being_created_is_read_again(
     memory: MemoryCluster, shown_at: int, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = FakeClock()
@@ -227,7 +225,7 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
-def test_account_that_may_not_alter_gets_its_plan(memory: MemoryCluster) -> None:
+def test_account_without_alter_right_gets_plan(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.deny(lambda ref: ref == topic("a"))
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"))
@@ -243,7 +241,7 @@ def objecting(memory: MemoryCluster, error: ClusterError) -> Watched:
     return override(memory, validate=lambda operations: [error] * len(operations))
 
 
-def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster) -> None:
+def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None:
     def lack_right(operation: Operation) -> ClusterError:
         right = Right("AlterConfigs", "topic", operation.ref.name)
         return PermissionDenied(f"it lacks {right.operation} on {right.name}", right=right)
@@ -257,20 +255,20 @@ def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster)
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
-def test_missing_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -> None:
+def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error: ClusterError) -> None:
     plan = plan_for(objecting(memory, error), declare_topic("a"), declare_topic("b"))
     assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
     assert [d.code for d in plan.diagnostics] == ["KF414"]
 
 
-def test_objection_keeps_its_hint(memory: MemoryCluster) -> None:
+def test_rejection_keeps_hint(memory: MemoryCluster) -> None:
     rejection = RequestRejected("no", code="POLICY_VIOLATION", hint="ask")
     (change,) = plan_for(objecting(memory, rejection), declare_topic("a")).changes
     assert (change.status, change.remedy) == (Status.REFUSED, "ask")
     assert "refused by the brokers: no" in str(change.reason)
 
 
-def test_validation_is_split_into_requests_that_a_controller_takes(memory: MemoryCluster) -> None:
+def test_validation_requests_are_bounded(memory: MemoryCluster) -> None:
     watched = Watched(memory)
     plan = plan_for(watched, *(declare_topic(f"t{n:03}", 100) for n in range(200)))
     assert set(list_statuses(plan).values()) == {Status.PLANNED}
@@ -278,7 +276,7 @@ def test_validation_is_split_into_requests_that_a_controller_takes(memory: Memor
     assert all(sum(operation.weight for operation in batch) <= MAX_WEIGHT for batch in watched.checks)
 
 
-def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None:
+def test_deletion_is_planned_with_broker_validation(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     watched = Watched(memory)
     plan = plan_for(watched, absent("a"))
@@ -287,7 +285,7 @@ def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None
     assert all(isinstance(operation, DeleteTopic) for batch in watched.checks for operation in batch)
 
 
-def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> None:
+def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
     for name in ("cut", "doomed", "more", "same"):
         create_topic(memory, name, retention_ms=WEEK)
     memory.fill(topic("cut"), 3 * 2**30)
@@ -302,7 +300,7 @@ def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> Non
     assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
 
 
-def test_plan_stands_without_sizes(memory: MemoryCluster) -> None:
+def test_plan_does_not_need_sizes(memory: MemoryCluster) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
     blind = override(memory, sizes=fail(PermissionDenied("not yours")))
     plan = plan_for(blind, declare_topic("cut", retention_ms=DAY))
@@ -312,7 +310,7 @@ def test_plan_stands_without_sizes(memory: MemoryCluster) -> None:
     assert ("KF416", "could not read the sizes of topics: not yours") in notes
 
 
-def test_unread_data_is_not_taken_for_none(memory: MemoryCluster) -> None:
+def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
     create_topic(memory, "gone", 3)
     (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
     assert isinstance(planned.change, Delete)
@@ -320,7 +318,7 @@ def test_unread_data_is_not_taken_for_none(memory: MemoryCluster) -> None:
     assert "3 of 3 partitions could not be read" in planned.change.assessment.reason
 
 
-def test_pruning_stays_inside_what_is_owned(memory: MemoryCluster) -> None:
+def test_pruning_keeps_topics_not_owned(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
         create_topic(memory, name)
     settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
@@ -357,7 +355,7 @@ def declare_group(group: str, team: str, *topics: str) -> Desired:
     return Desired(group_ref(group), {}, Intent(labels={"team": team}, spec={"topics": list(topics)}))
 
 
-def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
+def test_findings_keep_resource_references(memory: MemoryCluster) -> None:
     cut, wrong = declare_topic("a", retention_ms=DAY), declare_topic("b", min_insync_replicas="4")
     plan = build_plan(Request([cut, wrong, declare_group("g", "t", "a")]), memory, Settings(), None)
     about = {(found.code, str(found.ref)) for found in plan.diagnostics}
@@ -366,7 +364,7 @@ def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
     assert {str(found.ref) for found in narrow(plan, ["Topic/a"]).diagnostics} == {"Topic/a"}
 
 
-def test_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
+def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:
     create_topic(memory, "same", 3, 1)
     changes, same = declare_topic("changes", retention_ms=WEEK), declare_topic("same")
     desired = [
@@ -383,7 +381,7 @@ def test_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster
     assert narrow(plan, ["Topic/other"]).readers == ()
 
 
-def test_missing_results_of_a_validation_are_an_error(memory: MemoryCluster) -> None:
+def test_missing_validation_results_are_error(memory: MemoryCluster) -> None:
     short = override(memory, validate=lambda operations: memory.validate(operations)[1:])
     with pytest.raises(ValueError, match="shorter"):
         plan_for(short, declare_topic("a"), declare_topic("b"))

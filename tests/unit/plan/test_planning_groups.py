@@ -75,7 +75,7 @@ def list_notes(plan: Plan, code: str) -> list[Diagnostic]:
     return [note for note in plan.diagnostics if note.code == code]
 
 
-def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryCluster) -> None:
+def test_first_offsets_in_missing_topic_are_refused(memory: MemoryCluster) -> None:
     create_topic(memory, "there")
     group = declare_reader("there", "new", "thre", consumer_session_timeout_ms="45000")
     plan = plan_for(memory, declare_topic("new"), group)
@@ -88,13 +88,13 @@ def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryC
     assert memory.groups(["g"]).groups == {}
 
 
-def test_absent_topic_is_none_to_start_in(memory: MemoryCluster) -> None:
+def test_first_offsets_in_absent_topic_are_refused(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("new", 0), declare_reader("new", "old"), absent("old"))
     notes = [note.message for note in list_notes(plan, "KF215")]
     assert "in old: it does not exist, and it is declared absent" in notes[-1]
 
 
-def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
+def test_hidden_or_unread_topics_do_not_refuse_group(memory: MemoryCluster) -> None:
     """Without offsets.initial nothing is committed; a topic that is hidden from this account may exist."""
     uncommitted = declare_reader("nowhere", start=None, consumer_session_timeout_ms="45000")
     assert "KF215" not in list_codes(plan_for(memory, uncommitted))
@@ -105,7 +105,7 @@ def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
+def test_group_starts_in_topics_of_own_plan(memory: MemoryCluster) -> None:
     create_topic(memory, "grown", partitions=1)
     memory.write("grown", 0, 7)
     group = declare_reader("grown", "new", start="latest")
@@ -118,7 +118,7 @@ def test_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> N
     assert plan_for(memory, *desired).changes == ()
 
 
-def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: MemoryCluster) -> None:
+def test_topics_are_verified_before_offsets_are_committed(memory: MemoryCluster) -> None:
     """Partitions that a broker has not heard of yet would get none."""
     create_topic(memory, "grown", partitions=1)
     memory.lag(3)
@@ -135,7 +135,7 @@ def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: Memor
     assert set(read_committed(memory)) == {(name, n) for name, count in counts for n in range(count)}
 
 
-def test_order_of_work(memory: MemoryCluster) -> None:
+def test_operations_have_fixed_order(memory: MemoryCluster) -> None:
     create_topic(memory, "grown", partitions=1)
     memory.commit("h", {("grown", 0): 0})
     watched = Watched(memory)
@@ -157,7 +157,7 @@ def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     assert read_committed(memory) == {("a", 0): 5}
 
 
-def test_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None:
+def test_group_with_members_gets_no_first_offsets(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.join("g", ["a"])
     plan = plan_for(memory, declare_topic("a"), declare_reader("a", consumer_session_timeout_ms="50000"))
@@ -167,7 +167,7 @@ def test_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None
     assert carry_out(plan, memory) == {"g": Result.APPLIED}
 
 
-def test_members_that_came_since_the_plan_are_left_alone(memory: MemoryCluster) -> None:
+def test_members_joined_since_plan_prevent_first_offsets(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a"), declare_reader("a"))
     memory.join("g", ["a"])
@@ -175,7 +175,7 @@ def test_members_that_came_since_the_plan_are_left_alone(memory: MemoryCluster) 
     assert read_committed(memory) == {}
 
 
-def test_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluster) -> None:
+def test_group_with_configs_only_gets_first_offsets(memory: MemoryCluster) -> None:
     create_topic(memory, "a", partitions=1)
     memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
     plan = plan_for(memory, declare_topic("a", 1), declare_reader("a", consumer_session_timeout_ms="50000"))
@@ -185,7 +185,7 @@ def test_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluste
     assert read_committed(memory) == {("a", 0): 0}
 
 
-def test_topic_that_could_not_be_created_fails_its_group_and_is_reported(memory: MemoryCluster) -> None:
+def test_failed_topic_creation_fails_group(memory: MemoryCluster) -> None:
     desired = (declare_topic("new"), declare_reader("new"))
     plan = plan_for(memory, *desired)
     memory.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("new"))
@@ -207,7 +207,7 @@ def test_undeclared_configs_of_groups_are_reported(memory: MemoryCluster) -> Non
     assert (undeclared.ref, undeclared.path) == (GROUP, "config.consumer.session.timeout.ms")
 
 
-def test_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
+def test_tombstone_deletes_offsets_and_configs(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
     memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
@@ -233,7 +233,7 @@ def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
     assert change.status is Status.NEEDS_CONSENT
 
 
-def test_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
     naps: list[float] = []
@@ -248,14 +248,16 @@ def test_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytes
     assert len(naps) == 1
 
 
-def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_without_group_deletion_does_not_wait(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create_topic(memory, "a")
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", fail(AssertionError("it waited")))
     plan_for(memory, declare_topic("a", 6), declare_reader("a"))
     plan_for(memory, declare_absent_group())
 
 
-def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
+def test_pruning_does_not_delete_groups(memory: MemoryCluster) -> None:
     memory.commit("g", {})
     desired = Desired(ResourceRef("ConsumerGroup", "h"), {})
     request = Request([desired], prune=True, allow=(Grant.parse("destructive"),))
@@ -264,34 +266,34 @@ def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
 
 
-def test_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
+def test_partition_increase_names_affected_groups(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.join("g", ["a"])
     (note,) = list_notes(plan_for(memory, declare_topic("a", 6)), "KF405")
     assert "group g" in note.message
 
 
-def test_groups_are_not_read_for_a_plan_that_concerns_none(memory: MemoryCluster) -> None:
+def test_groups_are_read_only_if_needed(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=WEEK)
     deaf = override(memory, groups=fail(AssertionError("groups were asked for")))
     plan_for(deaf, declare_topic("a", retention_ms=DAY), declare_topic("new"))
 
 
-def test_plan_stands_without_groups(memory: MemoryCluster) -> None:
+def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
     assert [change.status for change in plan.changes] == [Status.PLANNED]
     assert "KF419" in list_codes(plan)
 
 
-def test_group_that_is_not_visible_is_not_created(memory: MemoryCluster) -> None:
+def test_invisible_group_is_not_created(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.hide(GROUP)
     plan = plan_for(memory, declare_topic("a"), declare_reader("a"))
     assert (plan.unknown, plan.changes) == ((GROUP,), ())
 
 
-def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory: MemoryCluster) -> None:
+def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
         create_topic(memory, name, retention_ms=WEEK)
@@ -311,7 +313,7 @@ def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory
     assert "KF404" in list_codes(warned)
 
 
-def test_rule_about_changes_can_refuse(memory: MemoryCluster) -> None:
+def test_configured_change_rule_refuses_change(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     keyed = replace(declare_topic("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
     (change,) = plan_for(memory, keyed, rules={**QUIET, "KF401": "error"}).changes
@@ -334,7 +336,7 @@ def test_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
     assert [note.waived for note in list_notes(plan, "KF109")] == ["a test topic"]
 
 
-def test_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
+def test_topic_deletion_affects_offsets_of_group(memory: MemoryCluster) -> None:
     meant = absent("a", uid=create_topic(memory, "a"))
     memory.commit("g", {("a", 0): 5})
     plan = plan_for(memory, meant)
@@ -342,7 +344,7 @@ def test_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> N
     assert carry_out(plan, memory) == {"a": Result.APPLIED}
 
 
-def test_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
+def test_coordinator_error_does_not_stop_topic_change(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     group = declare_reader("a", consumer_session_timeout_ms="50000")
     plan = plan_for(memory, declare_topic("a", 6), group)

@@ -70,7 +70,7 @@ def list_codes(plan: Plan) -> list[tuple[str, str]]:
     return [(finding.code, finding.severity.value) for finding in list_skew_findings(plan)]
 
 
-def test_increase_has_what_moves_and_what_the_ratio_becomes(
+def test_partition_increase_has_predicted_moves_and_ratio(
     memory: MemoryCluster, snapshot: SnapshotAssertion
 ) -> None:
     topic = build_result(ratio=FINE, what_ifs=[what_if(6, Estimate(1.4, 1.35, 1.47)), what_if(9, SURE)])
@@ -80,7 +80,7 @@ def test_increase_has_what_moves_and_what_the_ratio_becomes(
     assert list_codes(plan) == []
 
 
-def test_hot_key_is_named_as_what_no_count_divides(memory: MemoryCluster) -> None:
+def test_hot_key_is_named_as_indivisible(memory: MemoryCluster) -> None:
     keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
     topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
     undivided = "one key has 30 % (28 to 32 %), which no partition count divides"
@@ -89,13 +89,13 @@ def test_hot_key_is_named_as_what_no_count_divides(memory: MemoryCluster) -> Non
     assert "no partition count divides" not in read_reason(plan_topic(memory, grow(), even))
 
 
-def test_bytes_are_predicted_where_the_policy_counts_bytes(memory: MemoryCluster) -> None:
+def test_bytes_are_predicted_for_policy_by_bytes(memory: MemoryCluster) -> None:
     topic = build_result(byte_ratio=UNSURE, what_ifs=[what_if(6, FINE, SURE)])
     reason = read_reason(plan_topic(memory, grow(by="bytes"), topic))
     assert reason.endswith("from 2.1 (1.9 to 2.3) to 2.4 (2.3 to 2.5) times the mean")
 
 
-def test_safe_increase_has_a_prediction_and_stays_safe(memory: MemoryCluster) -> None:
+def test_safe_increase_has_prediction_as_info(memory: MemoryCluster) -> None:
     plan = plan_topic(memory, grow(keyed=False), build_result(what_ifs=[what_if(6, FINE)]))
     change = only_change(plan).change
     assert fields_of(change)[0].assessment.risk is Risk.SAFE
@@ -104,7 +104,7 @@ def test_safe_increase_has_a_prediction_and_stays_safe(memory: MemoryCluster) ->
     assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"
 
 
-def test_report_of_another_count_does_not_predict_what_moves(memory: MemoryCluster) -> None:
+def test_report_of_other_partition_count_predicts_ratio_only(memory: MemoryCluster) -> None:
     """Somebody has added partitions since: where keys go on 6 partitions holds, where they come from not."""
     topic = build_result(partitions=2, what_ifs=[what_if(6, FINE)])
     reason = read_reason(plan_topic(memory, grow(), topic))
@@ -131,7 +131,7 @@ COMMAND = "`kafkaform skew a --what-if 6`"
         ),
     ],
 )
-def test_missing_prediction_is_reported_with_the_command_that_computes_it(
+def test_missing_prediction_suggests_command(
     memory: MemoryCluster, results: list[TopicResult], missing: str, suggestion: str | None
 ) -> None:
     plan = plan_topic(memory, grow(limit=1.0), *results)
@@ -142,7 +142,7 @@ def test_missing_prediction_is_reported_with_the_command_that_computes_it(
     assert only_change(plan).status is Status.PLANNED
 
 
-def test_prediction_is_compared_with_that_of_the_present_count(memory: MemoryCluster) -> None:
+def test_prediction_is_compared_with_current_count(memory: MemoryCluster) -> None:
     """Older records lie as an earlier count had them: what they make of the ratio, no increase mends."""
     topic = build_result(ratio=Estimate.exact(2.3), what_ifs=[what_if(3, FINE), what_if(6, SURE)])
     plan = plan_topic(memory, grow(limit=LIMIT), topic)
@@ -154,7 +154,7 @@ def test_prediction_is_compared_with_that_of_the_present_count(memory: MemoryClu
     assert "in the log" not in read_reason(plan_topic(memory, grow(limit=LIMIT), same))
 
 
-def test_nothing_is_reported_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
+def test_unchanged_or_shrinking_topics_have_no_skew_findings(memory: MemoryCluster) -> None:
     topic = declare_policy(configs={"config.retention.ms": WEEK})
     assert list_codes(plan_topic(memory, topic, build_result("b", ratio=SURE))) == []
     assert list_codes(plan_topic(memory, declare_policy("new", 6))) == []
@@ -163,7 +163,7 @@ def test_nothing_is_reported_of_topics_that_do_not_grow(memory: MemoryCluster) -
     assert list_codes(shrinking) == []
 
 
-def test_without_a_report_a_plan_is_as_it_was(memory: MemoryCluster) -> None:
+def test_plan_without_report_has_no_predictions(memory: MemoryCluster) -> None:
     topic = grow(limit=1.0)
     plan = build_plan(Request([topic]), memory, Settings(rules=QUIET), None)
     assert list_skew_findings(plan) == []
@@ -187,7 +187,7 @@ LIMIT = 2.0
         (Estimate.exact(2.4), SURE, Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
     ],
 )
-def test_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improvement(
+def test_increase_certainly_breaking_policy_is_refused(
     memory: MemoryCluster, now: Estimate, then: Estimate, status: Status, said: list[tuple[str, str]]
 ) -> None:
     plan = plan_topic(memory, grow(limit=LIMIT), build_result(ratio=now, what_ifs=[what_if(6, then)]))
@@ -197,7 +197,7 @@ def test_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improve
 @pytest.mark.parametrize(
     ("newest", "status", "severity"), [(True, Status.PLANNED, "warning"), (False, Status.REFUSED, "error")]
 )
-def test_policy_about_now_refuses_no_increase_for_what_was_written_before(
+def test_policy_of_current_records_does_not_refuse_increase(
     memory: MemoryCluster, newest: bool, status: Status, severity: str
 ) -> None:
     shares = (Estimate.exact(1 / 3),) * 3
@@ -208,7 +208,7 @@ def test_policy_about_now_refuses_no_increase_for_what_was_written_before(
     assert ("KF506", severity) in list_codes(plan)
 
 
-def test_refusal_has_its_reason_and_a_count_that_keeps_the_policy(
+def test_refusal_suggests_partition_count_within_policy(
     memory: MemoryCluster, snapshot: SnapshotAssertion
 ) -> None:
     topic = build_result(ratio=FINE, what_ifs=[what_if(2, FINE), what_if(6, SURE), what_if(8, FINE)])
@@ -216,7 +216,7 @@ def test_refusal_has_its_reason_and_a_count_that_keeps_the_policy(
     assert f"{change.reason}\n{change.remedy}" == snapshot
 
 
-def test_refusal_because_of_a_hot_key_suggests_no_count(memory: MemoryCluster) -> None:
+def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> None:
     keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
     what_ifs = [what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
     topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=what_ifs)
@@ -227,19 +227,19 @@ def test_refusal_because_of_a_hot_key_suggests_no_count(memory: MemoryCluster) -
     assert "kafkaform skew a --what-if" in (change.remedy or "")
 
 
-def test_increase_that_helps_too_little_is_reported(memory: MemoryCluster) -> None:
+def test_insufficient_increase_is_reported(memory: MemoryCluster) -> None:
     topic = build_result(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
     plan = plan_topic(memory, grow(limit=LIMIT), topic)
     (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF506"]
     assert "the policy allows 2, and it has 4 with 3 now, which is worse" in first.message
 
 
-def test_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
+def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:
     topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
     assert only_change(plan_topic(memory, grow(limit=LIMIT), topic)).status is Status.REFUSED
 
 
-def test_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
+def test_refused_increase_does_not_refuse_other_resources(memory: MemoryCluster) -> None:
     create_topic(memory, "b", retention_ms=DAY)
     longer = {"config.retention.ms": WEEK}
     desired = [grow(limit=LIMIT, configs=longer), declare_policy("b", configs=longer)]
@@ -248,7 +248,7 @@ def test_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory
     assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
-def test_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
+def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
     topic = build_result(what_ifs=[what_if(6, SURE)])
     grown = grow(limit=LIMIT)
     for severity, expected in {"warning": [("KF506", "warning")], "off": []}.items():
@@ -263,7 +263,7 @@ def test_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
 @pytest.mark.parametrize(
     ("rules", "severity"), [({}, "warning"), ({"KF501": "error"}, "warning"), ({"KF501": "info"}, "info")]
 )
-def test_broken_policy_refuses_no_other_change(
+def test_broken_policy_does_not_refuse_other_changes(
     memory: MemoryCluster, rules: dict[str, str], severity: str
 ) -> None:
     longer = declare_policy(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
@@ -272,7 +272,7 @@ def test_broken_policy_refuses_no_other_change(
     assert list_codes(plan) == [("KF501", severity)]
 
 
-def test_topics_that_do_not_change_are_judged_and_others_of_the_report_are_not(memory: MemoryCluster) -> None:
+def test_unchanged_declared_topics_are_judged(memory: MemoryCluster) -> None:
     broken = build_result("b", ratio=SURE, diagnosis="repartitioned")
     plan = plan_topic(memory, declare_policy(maxPartitionRatio=LIMIT), build_result(ratio=UNSURE), broken)
     assert plan.changes == ()
@@ -280,9 +280,7 @@ def test_topics_that_do_not_change_are_judged_and_others_of_the_report_are_not(m
 
 
 @pytest.mark.parametrize("code", ["KF501", "KF504", "KF506"])
-def test_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
-    memory: MemoryCluster, code: str
-) -> None:
+def test_unused_waiver_is_not_idle_for_skew_rules(memory: MemoryCluster, code: str) -> None:
     topic = declare_policy(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
     plan = plan_topic(memory, topic, build_result())
     assert [diagnostic.code for diagnostic in plan.diagnostics] == []
@@ -294,13 +292,13 @@ def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
         build_plan(request, memory, Settings(), None)
 
 
-def test_report_without_a_cluster_is_used_with_a_note(memory: MemoryCluster) -> None:
+def test_report_without_cluster_is_noted(memory: MemoryCluster) -> None:
     request = Request([declare_policy()], skew=report(build_result(), cluster_id=None))
     assert list_codes(build_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
 
 
 @pytest.mark.parametrize("then", [SURE, FINE])
-def test_saved_plan_keeps_all_of_it(memory: MemoryCluster, then: Estimate) -> None:
+def test_saved_plan_keeps_predictions(memory: MemoryCluster, then: Estimate) -> None:
     topic = build_result(ratio=FINE, what_ifs=[what_if(6, then)])
     plan = plan_topic(memory, grow(limit=LIMIT, keyed=False), topic)
     saved = save_plan(plan)

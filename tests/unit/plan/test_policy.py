@@ -58,7 +58,7 @@ STAYING: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", MOVING.values(), ids=MOVING)
-def test_change_that_destroys_or_places_data_waits_until_the_cluster_is_healthy(change: Change) -> None:
+def test_change_that_moves_data_is_refused_while_unhealthy(change: Change) -> None:
     assert moves_data(change)
     (held,) = refuse_while_unhealthy(Plan("c", (PlannedChange(change, Status.PLANNED),)), [SICK]).changes
     assert held.status is Status.REFUSED
@@ -67,24 +67,24 @@ def test_change_that_destroys_or_places_data_waits_until_the_cluster_is_healthy(
 
 
 @pytest.mark.parametrize("change", STAYING.values(), ids=STAYING)
-def test_other_change_goes_on(change: Change) -> None:
+def test_change_without_data_movement_is_planned_while_unhealthy(change: Change) -> None:
     assert not moves_data(change)
     plan = Plan("c", (PlannedChange(change, Status.PLANNED),))
     assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
-def test_healthy_cluster_holds_nothing_back() -> None:
+def test_healthy_cluster_refuses_no_changes() -> None:
     plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in MOVING.values()))
     assert refuse_while_unhealthy(plan, []) is plan
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
-def test_change_that_is_held_back_keeps_its_own_reason(status: Status) -> None:
+def test_refused_change_keeps_own_reason(status: Status) -> None:
     plan = Plan("c", (PlannedChange(MOVING["delete"], status, reason="for another reason"),))
     assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
-def test_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
+def test_refusal_by_many_rules_quotes_two() -> None:
     codes = (101, 102, 103, 103)
     found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
     assert word_refusal([SICK])[1] is None

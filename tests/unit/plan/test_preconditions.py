@@ -62,7 +62,9 @@ CHANGE = update(PARTITIONS, RETENTION)
     ],
     ids=["nothing done", "one done", "the other done", "something else changed"],
 )
-def test_what_is_left_of_an_update(live: dict[str, FieldValue], left: tuple[FieldChange, ...]) -> None:
+def test_remaining_update_excludes_applied_fields(
+    live: dict[str, FieldValue], left: tuple[FieldChange, ...]
+) -> None:
     assert find_remaining(CHANGE, build_observation("id-1", **live)) == RemainingChange(update(*left))
 
 
@@ -72,7 +74,7 @@ def find_reason(change: Create | Update | Delete, observation: Observation) -> s
     return superseded.reason
 
 
-def test_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
+def test_value_changed_since_plan_supersedes_update() -> None:
     assert find_remaining(CHANGE, build_observation(partitions=6, retention_ms="1000")) == DONE
     reason = find_reason(CHANGE, build_observation(partitions=4, retention_ms=""))
     assert "partitions is now 4; the plan saw 3 and sets 6" in reason
@@ -80,7 +82,7 @@ def test_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
     assert isinstance(find_remaining(CHANGE, build_observation(partitions=4)), Superseded)
 
 
-def test_value_that_fills_pages_is_cut() -> None:
+def test_long_value_is_truncated_in_reason() -> None:
     change = update(field("config.retention.ms", ",".join(["1:2:3"] * 500), "1"))
     reason = find_reason(change, build_observation(retention_ms="5"))
     assert len(reason) < 300
@@ -120,19 +122,17 @@ def test_unset_differs_from_empty_and_from_the_default() -> None:
         (6, "2", DONE),
     ],
 )
-def test_deferred_fields_are_kept_apart_until_they_are_as_wanted(
-    partitions: int, least: str, left: RemainingChange
-) -> None:
+def test_deferred_fields_remain_until_applied(partitions: int, least: str, left: RemainingChange) -> None:
     live = build_observation(partitions=partitions, min_insync_replicas=least)
     assert find_remaining(update(PARTITIONS, LATER), live) == left
 
 
-def test_deferred_field_that_moved_holds_back_the_update() -> None:
+def test_deferred_field_changed_since_plan_supersedes_update() -> None:
     live = build_observation(partitions=3, min_insync_replicas="3")
     assert isinstance(find_remaining(update(PARTITIONS, LATER), live), Superseded)
 
 
-def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: MemoryCluster) -> None:
+def test_group_in_use_since_plan_supersedes_deletion(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     ref = ResourceRef("ConsumerGroup", "g")
     memory.commit("g", {("a", 0): 0})
@@ -144,7 +144,7 @@ def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: Me
     assert find_remaining(change, memory.observe([ref])) == Superseded(reason, "stop its members first")
 
 
-def test_what_is_gone_or_was_recreated_is_not_updated() -> None:
+def test_deleted_or_recreated_resource_is_not_updated() -> None:
     assert find_reason(CHANGE, NOTHING) == "it was deleted since the plan"
     assert find_remaining(CHANGE, build_observation("id-2", partitions=3)) is REPLACED
     assert find_remaining(CHANGE, build_observation("id-2", partitions=6, retention_ms="1000")) is REPLACED
@@ -156,7 +156,7 @@ def test_what_is_gone_or_was_recreated_is_not_updated() -> None:
         assert find_reason(change, NOTHING) == "it was deleted since the plan"
 
 
-def test_what_is_left_of_a_create() -> None:
+def test_remaining_creation_follows_existing_resource() -> None:
     change = Create(A, {"partitions": 3, "config.retention.ms": "1000"})
     assert find_remaining(change, NOTHING) == RemainingChange(change)
     assert find_remaining(change, build_observation(partitions=3, retention_ms="1000")) == DONE
@@ -166,7 +166,7 @@ def test_what_is_left_of_a_create() -> None:
     assert "it now exists, with partitions 4 instead of 3, retention.ms unset instead of 1000" in reason
 
 
-def test_what_is_left_of_a_delete() -> None:
+def test_remaining_deletion_follows_existing_resource() -> None:
     delete = Delete(A, "id-1", {"partitions": 3}, SAFE)
     for partitions in (3, 6):
         assert find_remaining(delete, build_observation(partitions=partitions)) == RemainingChange(delete)
@@ -179,7 +179,7 @@ def test_what_is_left_of_a_delete() -> None:
     [Create(A, {"partitions": 3}), CHANGE, Delete(A, "id-1", {}, SAFE)],
     ids=["create", "update", "delete"],
 )
-def test_what_cannot_be_read_is_left_alone(change: Create | Update | Delete) -> None:
+def test_invisible_resource_supersedes_change(change: Create | Update | Delete) -> None:
     moved = find_remaining(change, Observation({}, invisible={A: "not authorised"}))
     assert isinstance(moved, Superseded)
     assert "no longer visible to this account: not authorised" in moved.reason
@@ -195,7 +195,7 @@ def states() -> st.SearchStrategy[State]:
 
 
 @given(states(), states(), st.sets(st.sampled_from(KEYS)), states())
-def test_left_and_moved_are_decided_field_by_field(
+def test_remaining_fields_are_decided_individually(
     before: State, after: State, done: set[str], other: State
 ) -> None:
     differing = {key: field(key, before[key], after[key]) for key in KEYS if before[key] != after[key]}
@@ -210,7 +210,7 @@ def test_left_and_moved_are_decided_field_by_field(
             assert find_reason(change, moved).count(" is now ") == 1
 
 
-def test_nothing_stands_against_what_is_done_even_in_a_group_in_use() -> None:
+def test_completed_update_of_group_in_use_is_done() -> None:
     ref, path = group_ref(), "config.consumer.session.timeout.ms"
     in_use = Group("g", "consumer", "Stable", members=(Member("m"),))
     observed = Observed(ref, None, {path: "50000"}, live=in_use)

@@ -75,13 +75,13 @@ def test_broker_is_emptied(cluster: MemoryCluster) -> None:
     assert all(2 not in replicas for name in "ab" for replicas in now_on(cluster, name))
 
 
-def test_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryCluster) -> None:
+def test_new_broker_gets_share_by_fewest_moves(cluster: MemoryCluster) -> None:
     made = run_rebalance(cluster, add=frozenset({4}))
     assert made.after.replicas[4] == 4
     assert made.moves.replicas == 4
 
 
-def test_only_what_is_asked_for(cluster: MemoryCluster) -> None:
+def test_only_selected_topics_are_moved(cluster: MemoryCluster) -> None:
     made = run_rebalance(cluster, globs=("b*",))
     assert places(made).keys() == {"b"}
     made = run_rebalance(cluster, globs=("b*",), remove=frozenset({2}))
@@ -123,7 +123,7 @@ def test_contradictory_request_is_refused(
     assert message in caught.value.message
 
 
-def test_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
+def test_stopped_broker_is_removed(cluster: MemoryCluster) -> None:
     cluster.stop_broker(2)
     made = run_rebalance(cluster, remove=frozenset({2}))
     assert made.not_emptied == ()
@@ -132,7 +132,7 @@ def test_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None
         run_rebalance(cluster, add=frozenset({2}))
 
 
-def test_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -> None:
+def test_forbidden_rebalance_is_refused_with_configured_throttle(cluster: MemoryCluster) -> None:
     target = ClusterSettings(
         "prod", ClientProperties(), forbid=("replica-move",), moves=MoveOptions(throttle=100)
     )
@@ -153,7 +153,7 @@ class Fixed(MemoryCluster):
         raise NotOffered(f"DescribeLogDirs of {len(partitions)}")
 
 
-def test_cluster_that_moves_no_replicas() -> None:
+def test_unsupported_reassignment_refuses_rebalance_with_moves() -> None:
     fixed = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(fixed, "a", ((1,), (1,)))
     with pytest.raises(NotOffered, match="AlterPartitionReassignments"):

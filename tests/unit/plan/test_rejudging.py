@@ -75,9 +75,7 @@ def find_change(plan: Plan) -> PlannedChange:
     return change
 
 
-def test_saved_plan_is_judged_once_with_all_facts(
-    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saved_plan_is_judged_with_sizes_once(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("safe", "cut"):
         create_topic(memory, name, retention_ms=WEEK)
     raised = save_plan(plan_for(memory, declare_topic("safe", retention_ms="1209600000")))
@@ -145,7 +143,7 @@ def test_refused_change_keeps_its_reason_and_is_not_read(memory: MemoryCluster) 
     assert watched.readings == []
 
 
-def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
+def test_apply_uses_observation_of_judgement(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
@@ -158,7 +156,7 @@ def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
     assert len(watched.readings) == 1
 
 
-def test_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
+def test_plan_may_be_stricter_than_current_state(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY)))
     alter_config(memory, "t", "cleanup.policy", "compact")  # nothing would be lost by it now
@@ -166,7 +164,7 @@ def test_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
     assert find_change(judge_again(plan, memory, "Topic/t:retention-cut")).status is Status.PLANNED
 
 
-def test_cut_that_became_a_loss_is_refused(memory: MemoryCluster) -> None:
+def test_cut_that_became_destructive_is_refused(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
     assert find_change(plan).change.fields[0].assessment == SAFE  # type: ignore[union-attr]
@@ -202,9 +200,7 @@ def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize(("days", "status"), [(1, Status.REFUSED), (60, Status.PLANNED)])
-def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(
-    memory: MemoryCluster, days: int, status: Status
-) -> None:
+def test_consent_of_plan_covers_planned_value_only(memory: MemoryCluster, days: int, status: Status) -> None:
     create_topic(memory, "t")
     wanted = declare_topic("t", retention_ms=str(days * int(DAY)))
     plan = save_plan(plan_for(memory, wanted, allow="Topic/t:retention-cut"))
@@ -222,7 +218,7 @@ def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(
     assert (risen in str(now.reason)) is (status is Status.REFUSED)
 
 
-def test_present_settings_hold_for_a_saved_plan(memory: MemoryCluster) -> None:
+def test_current_settings_apply_to_saved_plan(memory: MemoryCluster) -> None:
     for name in ("cut", "gone"):
         create_topic(memory, name, retention_ms=WEEK)
     cuts = plan_for(memory, declare_topic("cut", retention_ms=DAY), absent("gone"), allow="destructive")
@@ -240,7 +236,7 @@ def test_present_settings_hold_for_a_saved_plan(memory: MemoryCluster) -> None:
     assert str(cut.reason).startswith("KF403:")
 
 
-def test_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryCluster) -> None:
+def test_blast_radius_applies_to_whole_plan_only(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
         create_topic(memory, name, retention_ms=WEEK)
@@ -273,7 +269,7 @@ def test_done_or_superseded_change_is_not_judged(
     assert [each.result for each in report.results] == [result]
 
 
-def test_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
+def test_remaining_half_of_plan_is_judged_and_applied(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, min_insync_replicas="2")
     wanted = declare_topic("t", retention_ms=DAY, min_insync_replicas="1")
     plan = save_plan(plan_for(memory, wanted, allow="destructive"))
@@ -285,7 +281,7 @@ def test_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
     assert (state_of(memory, "t") or {})["retention.ms"] == DAY
 
 
-def test_many_changes_take_one_reading(memory: MemoryCluster) -> None:
+def test_many_changes_need_single_reading(memory: MemoryCluster) -> None:
     names = [f"t{number:04}" for number in range(200)]
     for name in names:
         create_topic(memory, name, retention_ms=DAY)
@@ -297,7 +293,7 @@ def test_many_changes_take_one_reading(memory: MemoryCluster) -> None:
     assert watched.weighed == []
 
 
-def test_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memory: MemoryCluster) -> None:
+def test_deletion_reason_is_updated(memory: MemoryCluster) -> None:
     create_topic(memory, "t", 3)
     plan = save_plan(plan_for(memory, absent("t"), allow="Topic/t:delete"))
     memory.execute([AddPartitions(topic("t"), 3, 4)])
@@ -320,7 +316,7 @@ def list_missing_consents(plan: Plan) -> tuple[Status, tuple[str, ...]]:
     return change.status, change.missing
 
 
-def test_consent_to_data_that_cannot_be_read_does_not_hold_once_it_can() -> None:
+def test_unread_data_consent_does_not_cover_readable_data() -> None:
     memory = MemoryCluster()
     create_topic(memory, "a", retention_ms=WEEK)
     memory.fill(topic("a"), 3_000)
@@ -344,7 +340,7 @@ def test_consent_to_data_that_cannot_be_read_does_not_hold_once_it_can() -> None
     assert list_missing_consents(plan_for(memory, declare_cut(UNREAD))) == cut_waits
 
 
-def test_what_a_cluster_forbids_is_refused_although_the_data_cannot_be_read() -> None:
+def test_forbidden_cut_of_unreadable_data_is_refused() -> None:
     memory = MemoryCluster()
     create_topic(memory, "a", retention_ms=WEEK)
     memory.stop_broker(2)
@@ -353,14 +349,14 @@ def test_what_a_cluster_forbids_is_refused_although_the_data_cannot_be_read() ->
     assert find_change(plan).status is Status.REFUSED
 
 
-def test_brokers_that_do_not_return_sizes_are_no_proof_of_an_empty_topic(memory: MemoryCluster) -> None:
+def test_missing_sizes_need_unread_data_consent(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=WEEK)
     silent = override(memory, sizes=fail(Unreachable("no answer")))
     plan = plan_for(silent, declare_cut(CONSENTED))
     assert list_missing_consents(plan) == (Status.NEEDS_CONSENT, ("unread-data",))
 
 
-def test_saved_plan_keeps_its_text_about_keys(memory: MemoryCluster) -> None:
+def test_saved_plan_keeps_keyed_of_review(memory: MemoryCluster) -> None:
     create_topic(memory, "t")
     plan = save_plan(plan_for(memory, replace(declare_topic("t", 6), intent=Intent(keyed=True))))
     now = judge_saved(plan, memory, intents={topic("t"): Intent(keyed=False)}).plan

@@ -72,7 +72,7 @@ DELETE = Delete(topic("a"), "id-a", {"partitions": 3}, LOSS)
 
 
 @given(strategies.plans(max_changes=3), strategies.headers(), st.data())
-def test_wording_sizes_places_and_findings_are_no_differences(
+def test_wording_sizes_and_findings_are_no_differences(
     made: Plan, header: PlanHeader, data: st.DataObject
 ) -> None:
     assert compare((made, header), (made, header), ()) == ReviewComparison()
@@ -98,7 +98,7 @@ def _reword(change: Change) -> Change:
 
 
 @given(strategies.planned_changes(), st.data())
-def test_any_edit_of_what_is_done_is_a_difference_both_ways(
+def test_changed_operation_is_difference_in_both_directions(
     change: PlannedChange, data: st.DataObject
 ) -> None:
     change = replace(change, status=Status.PLANNED)
@@ -214,7 +214,7 @@ NOTED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
 
 
 @pytest.mark.parametrize(("reviewed", "now", "desired"), STOPPED.values(), ids=STOPPED)
-def test_difference_stops(
+def test_difference_is_reported(
     reviewed: Plan, now: Plan, desired: tuple[Desired, ...], snapshot: SnapshotAssertion
 ) -> None:
     assert "\n".join(list_differences(reviewed, now, *desired)) == snapshot
@@ -239,11 +239,11 @@ def test_harmless_difference_is_a_note(
     ],
     ids=["both held back", "held back then", "safer", "deferred then"],
 )
-def test_plan_that_does_no_more_than_reviewed_is_the_same(reviewed: Plan, now: Plan) -> None:
+def test_plan_within_reviewed_plan_is_equal(reviewed: Plan, now: Plan) -> None:
     assert compare_plans(reviewed, now) == ReviewComparison()
 
 
-def test_another_environment_stops() -> None:
+def test_other_environment_is_difference() -> None:
     comparison = compare((plan(), HEADER), (plan(), replace(HEADER, environment=None)), ())
     assert comparison.differences == ("the reviewed plan is for environment prod; this is no environment",)
 
@@ -262,14 +262,14 @@ def test_only_additions_are_beyond_the_review(reviewed: Plan, now: Plan, beyond:
     assert bool(compare_plans(reviewed, now).beyond) is beyond
 
 
-def test_hostile_names_stay_in_their_line() -> None:
+def test_hostile_names_are_printed_on_single_line() -> None:
     hostile = plan(Create(topic("a\n::error::\x1b[2J"), {"config.x\n": "\x1b[31m\n"}))
     for found in (list_differences(plan(), hostile), list_differences(hostile, plan())):
         assert found
         assert all(line.isprintable() for line in found)
 
 
-def test_config_that_no_manifest_mentions_is_done_where_it_is_gone() -> None:
+def test_undeclared_config_is_reset_when_gone() -> None:
     reset, gone = plan(update(FieldChange("config.segment.ms", "5000", None))), declare(partitions=3)
     assert compare_plans(reset, plan(), gone).notes
     there = replace(plan(), undeclared=(UndeclaredConfig(topic("a"), "config.segment.ms", "5000"),))
@@ -279,7 +279,7 @@ def test_config_that_no_manifest_mentions_is_done_where_it_is_gone() -> None:
     assert compare_plans(reset, plan(), replace(unseen, state={"config.segment.ms": None})).notes
 
 
-def test_value_that_means_the_same_is_done() -> None:
+def test_equivalent_value_is_applied() -> None:
     change = plan(update(FieldChange("config.cleanup.policy", "delete", "compact,delete")))
     assert compare_plans(change, plan(), declare(config_cleanup_policy="delete,compact")).notes
 
@@ -288,7 +288,7 @@ GONE = Desired(topic("a"), None)
 
 
 @pytest.mark.parametrize("desired", [(), (GONE,)])
-def test_deletion_that_is_done_is_a_note(desired: tuple[Desired, ...]) -> None:
+def test_completed_deletion_is_noted(desired: tuple[Desired, ...]) -> None:
     assert compare_plans(plan(DELETE), plan(), *desired).notes
     assert not list_differences(plan(DELETE), plan(), *desired)
 
@@ -310,13 +310,13 @@ def test_deletion_that_is_done_is_a_note(desired: tuple[Desired, ...]) -> None:
         (DELETE, replace(plan(), unknown=(topic("a"),)), (GONE,)),
     ],
 )
-def test_change_that_is_not_wanted_any_more_stops(
+def test_change_no_longer_declared_is_difference(
     change: Change, now: Plan, desired: tuple[Desired, ...]
 ) -> None:
     (line,) = list_differences(plan(change), now, *desired)
     assert line.startswith("Topic/a would not change: ")
 
 
-def test_half_a_move_of_listed_replicas_goes_on() -> None:
+def test_half_completed_static_move_is_no_difference() -> None:
     listed = declare(replicationFactor=3, placement=PLACEMENT.after)
     assert list_differences(PLACED, HALF, listed) == ()

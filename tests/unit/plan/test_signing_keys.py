@@ -68,7 +68,7 @@ def describe_error(error: KafkaformError) -> str:
     return text
 
 
-def test_keys_created_by_openssl(tmp_path: Path) -> None:
+def test_openssl_keys_are_read(tmp_path: Path) -> None:
     script = """
         openssl genpkey -algorithm ed25519 -out sign.pem
         openssl pkey -in sign.pem -pubout -out verify.pem
@@ -85,7 +85,7 @@ def test_keys_created_by_openssl(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, {KEY_VARIABLE: ""}])
-def test_missing_key_is_none(environ: dict[str, str]) -> None:
+def test_missing_signing_key_is_none(environ: dict[str, str]) -> None:
     """Nor is a secret that a workflow does not have."""
     assert read_private_key(None, environ) is None
 
@@ -93,12 +93,12 @@ def test_missing_key_is_none(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("text", "passphrase"), [(private_pem(), None), (private_pem(), "x"), (ENCRYPTED, "open sesame")]
 )
-def test_key_of_a_variable_may_have_a_passphrase(text: str, passphrase: str | None) -> None:
+def test_signing_key_is_read_from_variable(text: str, passphrase: str | None) -> None:
     locked = {PASSPHRASE_VARIABLE: passphrase} if passphrase else {}
     assert public(read_private_key(None, {KEY_VARIABLE: text, **locked})) == KEY.public_key()
 
 
-def test_file_comes_before_the_variable(tmp_path: Path) -> None:
+def test_key_file_precedes_variable(tmp_path: Path) -> None:
     file = write_key_file(tmp_path, private_pem())
     assert public(read_private_key(file, {KEY_VARIABLE: "something else"})) == KEY.public_key()
 
@@ -133,7 +133,7 @@ def test_invalid_signing_key_is_not_shown(
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o777])
-def test_key_that_others_can_read_is_refused_as_ssh_does(tmp_path: Path, mode: int) -> None:
+def test_key_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     file = write_key_file(tmp_path, private_pem())
     file.chmod(mode)
     with pytest.raises(KafkaformError, match="can be read by others") as error:
@@ -141,9 +141,7 @@ def test_key_that_others_can_read_is_refused_as_ssh_does(tmp_path: Path, mode: i
     assert "chmod 600" in describe_error(error.value)
 
 
-def test_key_file_of_somebody_else_is_theirs_to_guard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readable_key_of_other_owner_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret that an orchestrator mounts belongs to root, and is readable."""
     file = write_key_file(tmp_path, private_pem())
     file.chmod(0o644)
@@ -151,7 +149,7 @@ def test_key_file_of_somebody_else_is_theirs_to_guard(
     assert read_private_key(file, {}) is not None
 
 
-def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_key_file_is_reported(tmp_path: Path) -> None:
     for read in (lambda f: read_private_key(f, {}), read_public_keys):
         with pytest.raises(KafkaformError, match=r"missing.pem cannot be read: No such file or directory"):
             read(tmp_path / "missing.pem")
@@ -162,7 +160,7 @@ def test_file_that_cannot_be_read(tmp_path: Path) -> None:
         assert "-inform DER" in describe_error(error.value)
 
 
-def test_several_public_keys_with_words_between_them(tmp_path: Path) -> None:
+def test_several_public_keys_are_read(tmp_path: Path) -> None:
     second = Ed25519PrivateKey.generate()
     text = f"the new one\r\n{public_pem()}\nthe old one, until 2027\n{public_pem(second)}"
     assert read_public_keys(write_key_file(tmp_path, text)) == (KEY.public_key(), second.public_key())

@@ -124,7 +124,7 @@ def test_group_waits_if_predecessor_is_not_read(
     assert plan(cluster).changes == ()
 
 
-def test_new_reader_does_not_wait(memory: MemoryCluster) -> None:
+def test_new_group_does_not_wait(memory: MemoryCluster) -> None:
     create_topic(memory, "old", 2)
     memory.write("old", 0, 10)
     create_topic(memory, "new", 1)
@@ -162,7 +162,7 @@ def test_predecessor_is_deleted_after_succession(
         ({("old", 0): 4, ("new", 0): 0}, None, GroupStage.MOVED_EARLY, SuccessionVerdict.STUCK),
     ],
 )
-def test_group_has_this_stage(
+def test_stage_of_group_follows_offsets_and_members(
     cluster: MemoryCluster,
     committed: Mapping[tuple[str, int], int],
     joined: str | None,
@@ -203,7 +203,7 @@ def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:
     assert stages == {"g": GroupStage.STOPPED, "other": GroupStage.UNDECLARED}
 
 
-def test_predecessor_that_is_gone_ends_succession(memory: MemoryCluster) -> None:
+def test_deleted_predecessor_ends_succession(memory: MemoryCluster) -> None:
     create_topic(memory, "new", 1)
     succession = follow(memory)
     assert succession.verdict is SuccessionVerdict.OVER
@@ -211,7 +211,7 @@ def test_predecessor_that_is_gone_ends_succession(memory: MemoryCluster) -> None
 
 
 @pytest.mark.parametrize("change", ["start", "deletion"])
-def test_saved_plan_is_refused_if_records_came_since(cluster: MemoryCluster, change: str) -> None:
+def test_saved_succession_is_refused_after_new_records(cluster: MemoryCluster, change: str) -> None:
     cluster.commit("g", READ_ALL)
     saved = plan(cluster) if change == "start" else plan_for(cluster, absent("old"), SUCCESSOR)
     assert [planned.status for planned in saved.changes] == [Status.PLANNED]

@@ -65,7 +65,7 @@ def names_in(plan: Plan) -> list[str]:
 
 @pytest.mark.parametrize("number", [1, 2, 20, 60])
 @pytest.mark.parametrize("scene", SCENES)
-def test_equal_changes_are_one_entry_with_every_name(scene: str, number: int) -> None:
+def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> None:
     plan, _ = scene_of(scene, number)
     text, markdown = render_plan(plan, width=80).plain, render_plan_markdown(plan)
     for name in names_in(plan):
@@ -81,7 +81,7 @@ def test_equal_changes_are_one_entry_with_every_name(scene: str, number: int) ->
         assert max(len(text.splitlines()), len(markdown.splitlines())) <= SCREEN
 
 
-def test_amounts_that_differ_stand_beside_the_names() -> None:
+def test_different_amounts_are_listed_beside_names() -> None:
     plan, _ = scene_of("cut", 20, sizes=True)
     lines = render_plan(plan, width=80).plain.splitlines()
     text = " ".join(" ".join(lines).split())
@@ -94,7 +94,7 @@ def test_amounts_that_differ_stand_beside_the_names() -> None:
     assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
 
 
-def test_amount_that_all_have_stays_in_the_sentence() -> None:
+def test_common_amount_stays_in_sentence() -> None:
     plan, _ = scene_of("cut", 3)
     assert "(the topic holds no data)" in " ".join(render_plan(plan, width=80).plain.split())
 
@@ -115,7 +115,7 @@ def different_scene(number: int) -> Plan:
     return build_plan(Request(desired), memory, settings, None)
 
 
-def test_20_different_changes_of_one_field_fit_60_lines_with_every_value_and_reason() -> None:
+def test_different_changes_of_field_are_grouped_with_values() -> None:
     plan = different_scene(20)
     text = render_plan(plan, HEADER, width=80).plain
     assert len(text.splitlines()) <= 60
@@ -130,14 +130,14 @@ def test_20_different_changes_of_one_field_fit_60_lines_with_every_value_and_rea
     assert verbose.count("disruptive: partition-increase") == 20
 
 
-def test_few_different_changes_keep_their_sentences() -> None:
+def test_few_different_changes_keep_sentences() -> None:
     text = render_plan(different_scene(3), HEADER).plain
     assert "85.7 % of keys move" in text
     assert "75 % of keys move" in text
     assert "as listed" not in text
 
 
-def test_refusal_that_a_finding_explains_refers_to_it() -> None:
+def test_refusal_explained_by_finding_refers_to_finding() -> None:
     plan, _ = scene_of("increase", 20)
     message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
     refused = tuple(
@@ -152,7 +152,7 @@ def test_refusal_that_a_finding_explains_refers_to_it() -> None:
         assert "KF404, see the errors" in report
 
 
-def test_json_stays_a_change_for_each_resource() -> None:
+def test_json_lists_each_change() -> None:
     plan, _ = scene_of("cut", 20, sizes=True)
     changes = json.loads(plan_to_json(plan, HEADER))["changes"]
     assert len(changes) == 20
@@ -162,7 +162,7 @@ def test_json_stays_a_change_for_each_resource() -> None:
         assert field["figure"] == f"{number}.0 MiB"
 
 
-def test_verbose_lists_each_change_by_itself() -> None:
+def test_verbose_lists_each_change() -> None:
     plan, _ = scene_of("delete", 20)
     text = render_plan(plan, verbose=True, width=80).plain
     for name in names_in(plan):
@@ -171,7 +171,7 @@ def test_verbose_lists_each_change_by_itself() -> None:
     assert "NAME" not in text
 
 
-def test_consents_of_a_few_can_be_pasted_at_once() -> None:
+def test_consents_of_few_resources_are_written_as_options() -> None:
     plan, _ = scene_of("cut", 3)
     text = render_plan(plan).plain
     flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
@@ -182,7 +182,7 @@ def test_consents_of_a_few_can_be_pasted_at_once() -> None:
 @pytest.mark.parametrize(
     ("scene", "allow", "most"), [("cut", "retention-cut", 10), ("cut", "", SCREEN), ("decrease", "", SCREEN)]
 )
-def test_20_equal_results_of_an_apply_fit_one_screen(scene: str, allow: str, most: int) -> None:
+def test_equal_apply_results_fit_screen(scene: str, allow: str, most: int) -> None:
     plan, memory = scene_of(scene, 20, allow=allow)
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
     lines = render_apply(report, width=80).plain.splitlines()
@@ -191,7 +191,7 @@ def test_20_equal_results_of_an_apply_fit_one_screen(scene: str, allow: str, mos
     assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
 
 
-def test_changes_that_differ_in_any_text_are_entries_of_their_own() -> None:
+def test_changes_with_different_text_are_not_grouped() -> None:
     lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
     planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
     remaining = [
@@ -211,7 +211,7 @@ def test_changes_that_differ_in_any_text_are_entries_of_their_own() -> None:
     assert entry.shown.change.assessment.reason == "all of NAME is lost"
 
 
-def test_name_within_a_word_stays() -> None:
+def test_mask_name_replaces_whole_words_only() -> None:
     assert mask_name("delete orders, or orders-2 and reorders", "orders") == (
         "delete NAME, or orders-2 and reorders"
     )

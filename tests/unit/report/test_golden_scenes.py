@@ -553,7 +553,7 @@ EACH_REPORT = (
 
 
 @pytest.mark.parametrize("scenes", EACH_REPORT)
-def test_report_is_golden(golden: SnapshotAssertion, scenes: Callable[[], Mapping[str, Scene]]) -> None:
+def test_reports_match_golden(golden: SnapshotAssertion, scenes: Callable[[], Mapping[str, Scene]]) -> None:
     for name, scene in scenes().items():
         for output_format, ending in ENDINGS.items():
             if output_format in RENDERERS[scene.report] and output_format in scene.formats:
@@ -568,7 +568,7 @@ def test_report_is_golden(golden: SnapshotAssertion, scenes: Callable[[], Mappin
                 assert wide.count("\n") <= text.count("\n")
 
 
-def test_fleet(golden: SnapshotAssertion) -> None:
+def test_fleet_reports_match_golden(golden: SnapshotAssertion) -> None:
     for name, scene in fleet_scenes().items():
         stem, output_format = name.split(".")
         ending = ENDINGS.get(output_format, "txt")
@@ -602,7 +602,7 @@ def lengthen(content: Any, names: Mapping[str, str]) -> Any:
 @pytest.mark.parametrize(
     "scenes", [*(scenes for scenes in EACH_REPORT if scenes is not balance_scenes), fleet_scenes]
 )
-def test_foreign_text_is_shown_up_to_a_length(scenes: Callable[[], Mapping[str, Scene]], tail: str) -> None:
+def test_long_foreign_text_is_truncated(scenes: Callable[[], Mapping[str, Scene]], tail: str) -> None:
     """A name, host, value or reason of 9,000 characters takes no page, in any report for people."""
     names = {
         name: name + tail for name in ("orders", "changed", "billing", "alice", "hot", "hidden", "holiday")

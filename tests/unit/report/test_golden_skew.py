@@ -93,7 +93,7 @@ def round_numbers(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_text_markdown_and_json(name: str, golden: SnapshotAssertion) -> None:
+def test_skew_reports_match_golden(name: str, golden: SnapshotAssertion) -> None:
     made = build(name)
     assert render_skew(made, width=80).plain + "\n" == golden(name=f"{name}.txt")
     if name in PAGES:
@@ -114,12 +114,12 @@ def test_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
     assert alone.partition("\n\n")[2] in text
 
 
-def test_of_many_partitions_and_members_some_are_shown(golden: SnapshotAssertion) -> None:
+def test_large_skew_report_matches_golden(golden: SnapshotAssertion) -> None:
     made = report(samples.large())
     assert render_skew(made, width=None).plain + "\n" == golden(name="large.txt")
 
 
-def test_what_differs_is_shown(golden: SnapshotAssertion) -> None:
+def test_skew_variants_match_golden(golden: SnapshotAssertion) -> None:
     """The lines by which each of these topics differs from a usual one of its diagnosis."""
     differences = []
     for base, variant in build_variants():
@@ -130,14 +130,14 @@ def test_what_differs_is_shown(golden: SnapshotAssertion) -> None:
     assert "\n".join(differences) == golden(name="variants.txt")
 
 
-def test_records_from_files_and_no_topics(golden: SnapshotAssertion) -> None:
+def test_report_from_files_without_topics_matches_golden(golden: SnapshotAssertion) -> None:
     made = replace(report(), cluster_id=None, cluster_name=None)
     assert render_skew(made, width=80).plain + "\n" == golden(name="no_topics.txt")
     assert render_skew_markdown(made) == golden(name="no_topics.md")
     assert "0 topics." in render_skew_html(made)
 
 
-def test_page_with_a_past(golden: SnapshotAssertion) -> None:
+def test_page_with_earlier_rows_matches_golden(golden: SnapshotAssertion) -> None:
     made = build("hot_key")
     past = replace(made, created_at="2023-11-01T23:30:00Z")
     page = render_skew_html(made, metric_rows(past))

@@ -52,7 +52,7 @@ def lines_of(report: ApplyReport) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
+def test_summary_counts_consents(memory: MemoryCluster, number: int) -> None:
     for name in "abc"[:number]:
         create_topic(memory, name, retention_ms=WEEK)
     report = report_of(
@@ -68,9 +68,7 @@ def test_lines_fit_a_terminal(memory: MemoryCluster) -> None:
     assert max(map(len, render_apply(report, width=80).plain.split("\n"))) <= 80
 
 
-def test_success_is_short_and_reports_that_it_was_proven(
-    memory: MemoryCluster, golden: SnapshotAssertion
-) -> None:
+def test_success_matches_golden(memory: MemoryCluster, golden: SnapshotAssertion) -> None:
     for name in ("changed", "doomed"):
         create_topic(memory, name)
     plan = plan_for(
@@ -85,7 +83,7 @@ def test_success_is_short_and_reports_that_it_was_proven(
     assert "\n\n".join(render_apply(report).plain for report in reports) == golden(name="success.txt")
 
 
-def test_many_safe_results_are_summed_up_and_every_failure_is_listed() -> None:
+def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     memory = MemoryCluster()
     names = [f"t{i:03}" for i in range(700)]
     plan = plan_for(memory, *map(declare_topic, names))
@@ -110,7 +108,7 @@ def test_many_safe_results_are_summed_up_and_every_failure_is_listed() -> None:
     assert "…" not in verbose
 
 
-def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> None:
+def test_applied_and_not_tried_results_are_summarized() -> None:
     memory = MemoryCluster()
     names = [f"t{i:04}" for i in range(3_000)]
     doomed = [f"z{i:03}" for i in range(250)]
@@ -156,7 +154,7 @@ def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> N
         (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: a different preferred leader"),
     ],
 )
-def test_operations_in_words(operation: Operation, words: str) -> None:
+def test_operations_are_described(operation: Operation, words: str) -> None:
     assert describe(operation) == words
 
 
@@ -190,7 +188,7 @@ def reports() -> st.SearchStrategy[ApplyReport]:
 
 
 @given(reports())
-def test_nothing_foreign_reaches_the_terminal_as_more_than_text(report: ApplyReport) -> None:
+def test_foreign_text_is_printable(report: ApplyReport) -> None:
     for text in (render_apply(report).plain, render_apply(report, verbose=True).plain):
         assert all(is_plain(char) for line in text.split("\n") for char in line)
     heads = sum(line.startswith(("  + ", "  ~ ", "  - ", "  = ", "  ! ")) for line in text.split("\n"))
@@ -198,7 +196,7 @@ def test_nothing_foreign_reaches_the_terminal_as_more_than_text(report: ApplyRep
 
 
 @given(reports())
-def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
+def test_json_counts_add_up(report: ApplyReport) -> None:
     data = json.loads(apply_to_json(report))
     assert sum(data["summary"].values()) == len(report.results) == len(data["results"])
     assert data["complete"] is report.complete
@@ -211,7 +209,7 @@ def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
     )
 
 
-def test_resource_that_cannot_be_read_makes_an_apply_incomplete() -> None:
+def test_invisible_resource_makes_apply_incomplete() -> None:
     report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
     assert not report.complete
     assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]

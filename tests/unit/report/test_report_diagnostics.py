@@ -45,7 +45,7 @@ def sarif(found: list[ReportedFinding], workspace: Workspace = HERE) -> Any:
     return json.loads(render_findings(found, "sarif", workspace))["runs"][0]
 
 
-def test_text_is_wrapped_at_the_width_of_a_terminal_and_keeps_code_whole() -> None:
+def test_text_is_wrapped_except_code() -> None:
     long = replace(ERROR, message="word " * 20 + "word", suggestion="write `state: absent`")
     assert findings_to_text([ReportedFinding(long)], width=60).splitlines() == [
         "topics/a.yaml:7:5: error: KF109 word word word word word",
@@ -58,20 +58,20 @@ def test_text_is_wrapped_at_the_width_of_a_terminal_and_keeps_code_whole() -> No
 # --- what is found ---------------------------------------------------------------------------------
 
 
-def test_finding_of_every_environment_is_reported_once_and_others_show_where() -> None:
+def test_equal_findings_of_environments_are_merged() -> None:
     found = merge_environments({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
     assert found == [ReportedFinding(ERROR), ReportedFinding(WARNING, ("test", "prod"))]
     assert found[1].message == "odd (in test, prod)"
     assert merge_environments({None: [WARNING]}) == [ReportedFinding(WARNING)]
 
 
-def test_findings_are_in_the_order_of_their_places_and_those_without_one_are_last() -> None:
+def test_findings_are_sorted_by_location() -> None:
     later = replace(ERROR, location=Location("topics/a.yaml", 70))
     found = merge_environments({None: [WHOLE, WARNING, later, ERROR]})
     assert [item.diagnostic for item in found] == [ERROR, later, WARNING, WHOLE]
 
 
-def test_waived_findings_count_for_nothing() -> None:
+def test_waived_findings_are_not_errors() -> None:
     waived_error = replace(ERROR, waived="meant")
     assert count_findings(ALL) == ["2 errors", "1 warning", "1 waived"]
     assert has_errors(ALL)
@@ -83,7 +83,7 @@ def test_waived_findings_count_for_nothing() -> None:
 # --- text and JSON ---------------------------------------------------------------------------------
 
 
-def test_text_is_a_line_each() -> None:
+def test_text_has_line_per_finding() -> None:
     assert render_findings(ALL, "text").splitlines() == [
         "topics/a.yaml:7:5: error: KF109 too few (set it to 2)",
         "topics/b.yaml:3:1: warning: KF104 odd",
@@ -93,7 +93,7 @@ def test_text_is_a_line_each() -> None:
     assert render_findings([], "text") == ""
 
 
-def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
+def test_json_has_waivers_and_environments() -> None:
     found = json.loads(
         render_findings([ReportedFinding(WAIVED, ("prod",)), *from_problems([Problem("bad")])], "json")
     )
@@ -122,7 +122,7 @@ def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
 # --- GitHub ----------------------------------------------------------------------------------------
 
 
-def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
+def test_annotations_are_sorted_by_severity_without_waived() -> None:
     note = Diagnostic("KF105", Severity.INFO, "not a multiple", Location("c.yaml", 2, 3))
     assert render_findings(wrap_findings([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
         "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
@@ -132,7 +132,7 @@ def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
     ]
 
 
-def test_annotations_escape_what_a_workflow_command_consists_of() -> None:
+def test_annotations_escape_workflow_commands() -> None:
     bad = Diagnostic("policy/a", Severity.ERROR, "50%: a,b\r\n::stop-commands::x", Location("a:b,c%.yaml"))
     (line,) = render_findings(wrap_findings([bad]), "github").splitlines()
     head, _, message = line.removeprefix("::").partition("::")
@@ -140,7 +140,7 @@ def test_annotations_escape_what_a_workflow_command_consists_of() -> None:
     assert message == r"50%25: a,b\r\n::stop-commands::x"
 
 
-def test_problems_of_the_input_are_annotated_too() -> None:
+def test_input_problems_are_annotated() -> None:
     found = from_problems([Problem("unknown field 'x'", PLACE, "did you mean 'y'?")])
     assert render_findings(found, "github") == (
         "::error file=topics/a.yaml,line=7,col=5,title=invalid input::unknown field 'x'%0Adid you mean 'y'?\n"
@@ -159,7 +159,7 @@ def test_problems_of_the_input_are_annotated_too() -> None:
         ("..a.yaml", Workspace("/repo", "/repo"), "..a.yaml"),
     ],
 )
-def test_paths_are_those_of_the_workspace(file: str, workspace: Workspace, shown: str) -> None:
+def test_paths_are_relative_to_workspace(file: str, workspace: Workspace, shown: str) -> None:
     found = wrap_findings([replace(ERROR, location=Location(file))])
     assert f"file={shown},line=1," in render_findings(found, "github", workspace)
     (result,) = sarif(found, workspace)["results"]
@@ -194,7 +194,7 @@ SETS = {
 
 
 @pytest.mark.parametrize("found", SETS.values(), ids=SETS)
-def test_log_is_sarif(found: list[ReportedFinding]) -> None:
+def test_findings_are_valid_sarif(found: list[ReportedFinding]) -> None:
     log = Sarif.model_validate_json(render_findings(found, "sarif"))
     assert strangers(log) == []
     assert log.version == "2.1.0"
@@ -202,7 +202,7 @@ def test_log_is_sarif(found: list[ReportedFinding]) -> None:
     assert len(run.results or ()) == len(found)
 
 
-def test_results_point_to_their_rules_and_places() -> None:
+def test_sarif_results_refer_to_rules_and_locations() -> None:
     run = sarif(ALL)
     described = run["tool"]["driver"]["rules"]
     for result in run["results"]:
@@ -222,7 +222,7 @@ def test_results_point_to_their_rules_and_places() -> None:
     assert run["invocations"] == [{"executionSuccessful": True}]
 
 
-def test_waived_findings_are_suppressed_with_their_reason() -> None:
+def test_waived_findings_are_suppressed_with_reason() -> None:
     error, _, waived, _ = sarif(ALL)["results"]
     assert error["suppressions"] == []
     assert waived["suppressions"] == [
@@ -236,13 +236,13 @@ def test_uris_are_percent_encoded() -> None:
     assert uri == "topics/%C3%A4%20b%3A%25.yaml"
 
 
-def test_bad_input_is_a_run_that_failed() -> None:
+def test_invalid_input_is_failed_sarif_run() -> None:
     run = sarif(SETS["bad input"])
     assert run["invocations"] == [{"executionSuccessful": False}]
     assert {result["ruleId"] for result in run["results"]} == {"invalid-input"}
 
 
-def test_fingerprints_outlive_moved_lines_and_distinguish_findings() -> None:
+def test_fingerprints_ignore_lines_and_distinguish_findings() -> None:
     def prints(*diagnostics: Diagnostic) -> list[str]:
         results = sarif([ReportedFinding(diagnostic) for diagnostic in diagnostics])["results"]
         return [result["partialFingerprints"]["kafkaform/v1"] for result in results]
@@ -259,13 +259,13 @@ def test_fingerprints_outlive_moved_lines_and_distinguish_findings() -> None:
 
 
 @pytest.mark.parametrize("output_format", RENDERERS["findings"])
-def test_nothing_in_a_message_can_act_on_a_terminal(output_format: str) -> None:
+def test_terminal_escapes_in_findings_are_removed(output_format: str) -> None:
     bad = Diagnostic("KF109", Severity.ERROR, "x\x1b[31m\u202e", PLACE, "y\x07")
     text = render_findings(wrap_findings([bad]), output_format)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
-def test_annotations_of_a_plan_begin_with_the_files_of_the_branch(tmp_path: Path) -> None:
+def test_plan_annotations_begin_with_files_of_branch(tmp_path: Path) -> None:
     """GitHub shows ten of each severity: those must be the branch's own."""
     found = [
         Diagnostic("KF108", Severity.WARNING, f"warning in {file}", Location(file, 1, 1))

@@ -43,11 +43,11 @@ ILL = HealthReport(
 # --- text ------------------------------------------------------------------------------------------
 
 
-def test_unknown_values() -> None:
+def test_unknown_health_is_in_headline() -> None:
     assert headline(replace(ILL, findings=()), "c").endswith(": health unknown")
 
 
-def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:
+def test_prose_is_wrapped_at_terminal_width() -> None:
     long = replace(ILL, findings=(replace(SICK, message="word " * 40, suggestion="do " * 60),))
     lines = render_health(long, "c", width=60).plain.splitlines()
     assert max(map(len, lines)) <= 60
@@ -55,7 +55,7 @@ def test_prose_is_wrapped_at_the_width_of_a_terminal() -> None:
     assert "      " + "word " * 10 + "word" in lines
 
 
-def test_many_findings_of_a_rule_are_summed_up() -> None:
+def test_repeated_findings_are_summarized() -> None:
     found = [
         replace(
             LAGS,
@@ -73,7 +73,7 @@ def test_many_findings_of_a_rule_are_summed_up() -> None:
 
 
 @pytest.mark.parametrize("width", [None, 60])
-def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
+def test_hostile_names_are_printable(width: int | None) -> None:
     bad = "\x1b[31m\n\u202e"
     hostile = HealthReport(
         HEALTH,
@@ -89,7 +89,7 @@ def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
 # --- markdown --------------------------------------------------------------------------------------
 
 
-def test_markdown_is_bounded_and_reports_what_is_left_out() -> None:
+def test_markdown_is_bounded_and_counts_omitted() -> None:
     many = replace(ILL, findings=(SICK,) * 1000)
     text = health_to_markdown(many, "prod", limit=6_000)
     assert len(text) <= 6_000
@@ -97,7 +97,7 @@ def test_markdown_is_bounded_and_reports_what_is_left_out() -> None:
     assert "- not checked KF301" in text
 
 
-def test_foreign_text_stays_text_in_markdown() -> None:
+def test_foreign_text_is_escaped_in_markdown() -> None:
     trap = replace(SICK, message="@all <img src=x> [a](b)")
     html = MarkdownIt("gfm-like", {"linkify": False}).render(
         health_to_markdown(replace(ILL, findings=(trap,)), "prod")
@@ -109,7 +109,7 @@ def test_foreign_text_stays_text_in_markdown() -> None:
 # --- JSON ------------------------------------------------------------------------------------------
 
 
-def test_json_reports_null_where_it_is_not_known() -> None:
+def test_json_has_null_for_unknown_values() -> None:
     unknown = replace(ILL, findings=(), health=replace(HEALTH, reassigning=None, cluster_id="", quorum=None))
     content = json.loads(health_to_json(unknown, "c"))
     assert content["healthy"] is None
@@ -131,7 +131,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_metrics() -> None:
+def test_doctor_metrics_match_report() -> None:
     assert samples(doctor_metrics(ILL, "prod", 1_800_000_000.5)) == {
         ("kafkaform_healthy",): 0,
         ("kafkaform_doctor_success",): 1,
@@ -149,14 +149,14 @@ def test_metrics() -> None:
     }
 
 
-def test_every_metric_is_described_and_names_its_cluster() -> None:
+def test_metrics_have_description_and_cluster_label() -> None:
     families = list(text_string_to_metric_families(doctor_metrics(ILL, "prod", 1)))
     assert {family.type for family in families} == {"gauge"}
     assert all(family.documentation.endswith(".") for family in families)
     assert {s.labels["cluster"] for family in families for s in family.samples} == {"prod"}
 
 
-def test_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
+def test_unreadable_cluster_has_unhealthy_metrics() -> None:
     assert samples(doctor_metrics(None, "c", 5)) == {
         ("kafkaform_healthy",): 0,
         ("kafkaform_doctor_success",): 0,
@@ -164,7 +164,7 @@ def test_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
     }
 
 
-def test_success_and_health_are_two_things() -> None:
+def test_success_and_health_metrics_are_separate() -> None:
     unknown = samples(doctor_metrics(replace(ILL, findings=()), "c", 5))
     assert (unknown["kafkaform_healthy",], unknown["kafkaform_doctor_success",]) == (0, 0)
     well = samples(doctor_metrics(WELL, "c", 5))
@@ -177,7 +177,7 @@ def test_names_are_escaped_in_labels() -> None:
     assert samples(doctor_metrics(odd, "x", 1))["kafkaform_group_lag", name] == 7
 
 
-def test_global_registry_stays_as_it_was() -> None:
+def test_global_metric_registry_is_unchanged() -> None:
     before = {family.name for family in REGISTRY.collect()}
     doctor_metrics(ILL, "prod", 1)
     assert {family.name for family in REGISTRY.collect()} == before

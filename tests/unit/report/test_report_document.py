@@ -179,13 +179,13 @@ def outline(document: ReportDocument) -> list[str]:
 
 
 @given(documents(), st.sampled_from([None, 40, 120]))
-def test_foreign_text_reaches_no_terminal(document: ReportDocument, width: int | None) -> None:
+def test_foreign_text_is_printable(document: ReportDocument, width: int | None) -> None:
     text = render_page(document, width=width).plain
     assert all(char == "\n" or is_plain(char) for char in text)
 
 
 @given(documents())
-def test_foreign_text_stays_text_in_markdown(document: ReportDocument) -> None:
+def test_foreign_text_is_escaped_in_markdown(document: ReportDocument) -> None:
     written = write_markdown(document)
     assert read_as_github(written) == outline(document), written
     found = parse_markdown(written)
@@ -195,7 +195,7 @@ def test_foreign_text_stays_text_in_markdown(document: ReportDocument) -> None:
 
 
 @given(documents())
-def test_foreign_text_stays_text_in_html(document: ReportDocument) -> None:
+def test_foreign_text_is_escaped_in_html(document: ReportDocument) -> None:
     written = write_html(document)
     assert all(char == "\n" or is_plain(char) for char in written)
     page = parse_html(written)
@@ -214,7 +214,7 @@ def build_blocks(text: Inline) -> list[Block]:
 
 @pytest.mark.parametrize("rest", ["", " a", "a | b `c`"])
 @pytest.mark.parametrize("start", BLOCK_STARTS)
-def test_no_text_starts_or_continues_a_block(start: str, rest: str) -> None:
+def test_text_does_not_start_or_continue_markdown_blocks(start: str, rest: str) -> None:
     """Right after a block of any kind, in a section or not."""
     text = f"{start}{rest}"
     pairs = [*product(build_blocks(text), repeat=2)]
@@ -231,7 +231,7 @@ def test_no_text_starts_or_continues_a_block(start: str, rest: str) -> None:
 
 
 @pytest.mark.parametrize("number", [3, 400, 5_000])
-def test_sections_share_the_room_and_count_what_they_leave_out(number: int) -> None:
+def test_sections_share_limit_and_count_omitted(number: int) -> None:
     def list_names(start: str, share: float) -> Section[str]:
         names = [f"{start}{n:04}" for n in range(number)]
         return Section(
@@ -250,7 +250,7 @@ def test_sections_share_the_room_and_count_what_they_leave_out(number: int) -> N
         assert written.count(f"- `{start}") > 0
 
 
-def test_terminal_gets_a_few_entries_unless_it_lists_everything() -> None:
+def test_terminal_lists_few_entries_unless_verbose() -> None:
     section = Section(range(9), lambda n: Item(f"entry {n}"), title="Numbers", few=3)
     short, long = (render_page(ReportDocument("t", [section]), verbose=v).plain for v in (False, True))
     assert (short.count("entry"), long.count("entry")) == (3, 9)
@@ -258,7 +258,7 @@ def test_terminal_gets_a_few_entries_unless_it_lists_everything() -> None:
 
 
 @pytest.mark.parametrize(("width", "lines"), [(80, 1), (30, 2), (16, 3)])
-def test_mark_and_a_text_move_below_where_there_is_no_room(width: int, lines: int) -> None:
+def test_mark_and_text_are_wrapped_in_narrow_terminal(width: int, lines: int) -> None:
     item = Item([TextSpan("a.long.name")], "1 → 2", mark=TextSpan("disruptive", Role.WARNING))
     text = render_page(ReportDocument("", [item], indent=0), width=width).plain
     assert len(text.split("\n")) == lines

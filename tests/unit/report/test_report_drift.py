@@ -93,7 +93,7 @@ def some_drift(memory: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Drif
 # --- text ------------------------------------------------------------------------------------------
 
 
-def test_field_with_both_values_and_both_ways(
+def test_drifted_field_matches_golden(
     memory: MemoryCluster, orders: Desired, golden: SnapshotAssertion
 ) -> None:
     create_topic(memory, "orders", retention_ms=MONTH, segment_ms=DAY)
@@ -104,7 +104,7 @@ def test_field_with_both_values_and_both_ways(
     assert render_drift_markdown(drift, HEADER, HERE) == golden(name="field.md")
 
 
-def test_drift_that_is_safe_to_restore_is_summed_up(memory: MemoryCluster) -> None:
+def test_safe_drift_is_summarized(memory: MemoryCluster) -> None:
     shorter, longer, undeclared, shrunk = (
         [f"{name}{i:03}" for i in range(210)] for name in ("shorter", "longer", "undeclared", "shrunk")
     )
@@ -139,9 +139,7 @@ def test_drift_that_is_safe_to_restore_is_summed_up(memory: MemoryCluster) -> No
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT, None])
-def test_drift_that_an_apply_would_not_restore_is_always_listed(
-    memory: MemoryCluster, status: Status | None
-) -> None:
+def test_unrestored_drift_is_always_listed(memory: MemoryCluster, status: Status | None) -> None:
     """It is held back, or configs are live that nothing declares."""
     names = [f"t{i:03}" for i in range(250)]
     undeclared: Any = {} if status else {"segment_ms": DAY}
@@ -171,7 +169,7 @@ def test_paragraphs_are_wrapped_and_commands_are_not(memory: MemoryCluster) -> N
         ({"unmanaged": 2}, "No drift: 0 declared resources, all as declared. Also 2 unmanaged topics."),
     ],
 )
-def test_asides_of_the_verdict(numbers: dict[str, int], sentence: str) -> None:
+def test_verdict_counts_unknown_and_unmanaged(numbers: dict[str, int], sentence: str) -> None:
     refs = {name: tuple(topic(f"t{i}") for i in range(number)) for name, number in numbers.items()}
     plan = Plan("memory", unknown=refs.get("unknown", ()))
     assert summary_sentence(Drift(plan, unmanaged=refs.get("unmanaged"))).startswith(sentence)
@@ -214,7 +212,7 @@ Steps = list[tuple[str | None, str | None]]
         ([(MONTH, None)], "unknown: no recorded apply set it"),
     ],
 )
-def test_since_when_a_value_is_live(memory: MemoryCluster, steps: Steps, said: str) -> None:
+def test_age_of_live_value_is_described(memory: MemoryCluster, steps: Steps, said: str) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     story = Story()
     for value, result in steps:
@@ -224,7 +222,7 @@ def test_since_when_a_value_is_live(memory: MemoryCluster, steps: Steps, said: s
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
-def test_value_that_was_taken_away(memory: MemoryCluster) -> None:
+def test_age_of_removed_value_is_described(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     story = Story()
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
@@ -251,7 +249,7 @@ DELETED = "an apply deleted it (`kafkaform history Topic/a`)"
         (True, [("delete", "applied")], f"{DELETED}; created again since, {OTHERWISE}"),
     ],
 )
-def test_since_when_a_resource_is_missing_or_there(
+def test_age_of_missing_or_present_resource_is_described(
     memory: MemoryCluster, live: bool, steps: Steps, said: str
 ) -> None:
     if live:
@@ -279,7 +277,7 @@ def test_commands_lead_to_the_same_manifests_and_cluster(memory: MemoryCluster) 
                 assert ("my topics" in words) == (words[1] != "get")
 
 
-def test_name_that_is_a_pattern_is_meant_as_it_stands(memory: MemoryCluster) -> None:
+def test_glob_characters_in_name_are_escaped(memory: MemoryCluster) -> None:
     (drifted,) = drift_in(memory, declare_topic("a")).resources
     drifted = replace(drifted, desired=replace(drifted.desired, ref=ResourceRef("ConsumerGroup", "a*[b]?")))
     command = plan_restoration(drifted, HERE).command
@@ -289,7 +287,7 @@ def test_name_that_is_a_pattern_is_meant_as_it_stands(memory: MemoryCluster) -> 
 OVERRIDDEN = MANIFEST + "  overrides:\n    prod: {config: {retention.bytes: 1GiB}}\n"
 
 
-def test_what_one_environment_has_is_written_down_for_it_alone(
+def test_acceptance_edits_single_environment(
     memory: MemoryCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -316,7 +314,7 @@ def test_what_one_environment_has_is_written_down_for_it_alone(
         ("retention: 7d", ["orders.yaml:9:  retention: 30d"]),
     ],
 )
-def test_edit_by_hand_fits_the_form_of_the_manifest(
+def test_suggested_edit_follows_manifest_form(
     memory: MemoryCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -336,7 +334,7 @@ def test_edit_by_hand_fits_the_form_of_the_manifest(
 # --- Markdown --------------------------------------------------------------------------------------
 
 
-def test_many_are_cut_with_a_word_on_how_many(memory: MemoryCluster) -> None:
+def test_markdown_is_bounded_and_counts_omitted(memory: MemoryCluster) -> None:
     drift = drift_in(memory, *(declare_topic(f"topic-{i:04}") for i in range(3_000)))
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
@@ -348,7 +346,7 @@ def test_many_are_cut_with_a_word_on_how_many(memory: MemoryCluster) -> None:
 
 
 @given(drifts())
-def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
+def test_foreign_text_is_escaped_in_markdown(drift: Drift) -> None:
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
     assert all(char == "\n" or is_plain(char) for char in written)
@@ -364,7 +362,7 @@ def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
 
 
 @given(drifts())
-def test_foreign_text_stays_text_in_terminals_json_and_workflow_commands(drift: Drift) -> None:
+def test_foreign_text_is_escaped_in_text_json_and_annotations(drift: Drift) -> None:
     assert all(char == "\n" or is_plain(char) for char in text(drift, verbose=True, width=80))
     written = drift_to_json(drift, HEADER, ELSEWHERE)
     Draft202012Validator(load_schema("drift")).validate(json.loads(written))
@@ -376,7 +374,7 @@ def test_foreign_text_stays_text_in_terminals_json_and_workflow_commands(drift: 
     assert not verdict.startswith("::")
 
 
-def test_annotations_stand_on_the_lines_of_manifests(memory: MemoryCluster, orders: Desired) -> None:
+def test_annotations_are_located_in_manifests(memory: MemoryCluster, orders: Desired) -> None:
     create_topic(memory, "orders", retention_ms=DAY)
     first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
     assert first.startswith(
@@ -395,7 +393,7 @@ def samples(written: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_metrics(memory: MemoryCluster) -> None:
+def test_drift_metrics_match_report(memory: MemoryCluster) -> None:
     expected: dict[tuple[str, ...], float] = {
         ("kafkaform_drift_success", "prod"): 1,
         ("kafkaform_drift_last_run_timestamp_seconds", "prod"): 12.5,
@@ -410,7 +408,7 @@ def test_metrics(memory: MemoryCluster) -> None:
     assert samples(drift_metrics(some_drift(memory), "prod", 12.5)) == expected
 
 
-def test_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) -> None:
+def test_metric_label_is_kind_noun(memory: MemoryCluster) -> None:
     families = text_string_to_metric_families(drift_metrics(some_drift(memory), "prod", 1))
     labels = [s.labels for f in families for s in f.samples if s.name == "kafkaform_drift_fields"]
     assert labels[0] == {
@@ -428,6 +426,6 @@ def test_metrics_omit_what_was_not_requested() -> None:
 
 
 @pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])
-def test_run_that_could_not_read_is_no_success(drift: Drift | None) -> None:
+def test_unreadable_run_has_failed_metric(drift: Drift | None) -> None:
     metrics = samples(drift_metrics(drift, "prod", 1))
     assert metrics["kafkaform_drift_success", "prod"] == 0

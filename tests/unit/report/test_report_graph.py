@@ -51,7 +51,7 @@ def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
     return [(e.topic.name, e.resource.name, e.declared, e.live, e.lag) for e in graph.edges]
 
 
-def test_manifests_alone() -> None:
+def test_graph_of_manifests_has_nodes_and_edges() -> None:
     graph = build_graph(SHOP)
     assert [(str(n.ref), n.team, n.declared, n.live) for n in graph.nodes] == [
         ("Topic/carts.v1", "", True, None),
@@ -71,11 +71,11 @@ def test_order_of_manifests_does_not_matter() -> None:
     assert build_graph(SHOP) == build_graph(reversed(SHOP))
 
 
-def test_tombstone_is_no_part_of_it() -> None:
+def test_tombstones_are_not_in_graph() -> None:
     assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 
 
-def test_what_the_cluster_has_besides() -> None:
+def test_live_graph_has_undeclared_topics_and_groups() -> None:
     groups = [
         reader("shop", ("orders.v1", 5), ("orders.v1", 7), ("orders.v1", None)),
         reader("stray", ("orders.v1", 1), ("found.v1", None), ("app-changelog", 3)),
@@ -99,14 +99,14 @@ def test_what_the_cluster_has_besides() -> None:
     ]
 
 
-def test_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
+def test_ignored_topic_named_by_manifest_is_live() -> None:
     desired = [build_desired(group("g"), "app-changelog")]
     graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
     assert edges(graph) == [("app-changelog", "g", True, True, 2)]
     assert graph.nodes[0].live
 
 
-def test_mermaid() -> None:
+def test_mermaid_graph_is_rendered() -> None:
     groups = [reader("shop", ("orders.v1", 1200)), reader("stray", ("orders.v1", 0))]
     graph = build_graph([SHOP[0], SHOP[2]], live(groups, "orders.v1"))
     assert render_mermaid(graph).split("\n") == [
@@ -125,7 +125,7 @@ def test_mermaid() -> None:
 MISSING = r"undeclared\ndoes not exist"
 
 
-def test_dot() -> None:
+def test_dot_graph_is_rendered() -> None:
     graph = build_graph([SHOP[0], SHOP[2]], live([reader("shop", ("orders.v1", 1200))], "orders.v1"))
     assert render_dot(graph).split("\n") == [
         "digraph kafka {",
@@ -141,7 +141,7 @@ def test_dot() -> None:
     ]
 
 
-def test_json() -> None:
+def test_json_graph_is_rendered() -> None:
     data = json.loads(graph_to_json(build_graph([SHOP[0], build_desired(group("g"), "orders.v1")])))
     assert data == {
         "nodes": [
@@ -166,7 +166,7 @@ def test_json() -> None:
     }
 
 
-def test_subjects_are_drawn_at_their_topics() -> None:
+def test_subjects_are_linked_to_topics() -> None:
     subjects = [
         ResourceRef("Subject", name) for name in ("orders.v1-value", "orders.v1-key", "com.acme.Order")
     ]
@@ -189,7 +189,7 @@ def test_subjects_are_drawn_at_their_topics() -> None:
     }
 
 
-def test_names_that_look_alike_stay_apart() -> None:
+def test_similar_names_have_distinct_ids() -> None:
     shown = render_mermaid(
         build_graph([build_desired(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")])
     )
@@ -216,7 +216,7 @@ def mermaid_labels(shown: str) -> list[str]:
 
 
 @given(st.lists(st.tuples(hostile_text(min_size=1), hostile_text(min_size=1), hostile_text()), max_size=4))
-def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> None:
+def test_hostile_names_are_escaped_in_graph(found: list[tuple[str, str, str]]) -> None:
     desired = [build_desired(group(name), read, team=team) for name, read, team in found]
     graph = build_graph(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
     names = [printable(node.ref.name) for node in graph.nodes]

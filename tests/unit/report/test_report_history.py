@@ -32,7 +32,7 @@ def words(story: Story, earlier: int = 0, width: int | None = None) -> list[str]
 
 
 @pytest.mark.parametrize("number", [2, 40])
-def test_equal_changes_of_an_apply_are_one_entry_with_every_name(story: Story, number: int) -> None:
+def test_equal_changes_of_apply_are_grouped_with_every_name(story: Story, number: int) -> None:
     names = [f"orders-{n:02}" for n in range(number)]
     changes = [story.add("update", name, {RETENTION: (WEEK, DAY)}) for name in names]
     second = story.add("update", "other", {RETENTION: (WEEK, DAY), "partitions": (1, 2)})
@@ -50,7 +50,7 @@ def test_equal_changes_of_an_apply_are_one_entry_with_every_name(story: Story, n
     assert all(f"Topic/{name}  updated" in each for name in names)
 
 
-def test_changes_that_ended_differently_are_entries_of_their_own(story: Story) -> None:
+def test_changes_with_different_results_are_not_grouped(story: Story) -> None:
     same = [story.add("update", name, {RETENTION: (WEEK, DAY)}) for name in "abc"]
     failed = AuditResult("failed", same[0].at, "b is too large")
     story.entries = [
@@ -66,7 +66,7 @@ def test_changes_that_ended_differently_are_entries_of_their_own(story: Story) -
     ]
 
 
-def test_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
+def test_commit_of_dirty_checkout_is_marked(story: Story) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567-dirty"
     entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
     assert words(story)[0].endswith("  commit 0123456789ab-dirty")
@@ -74,7 +74,7 @@ def test_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
     assert apply_words(setting).endswith("by alice (commit 0123456789ab-dirty)")
 
 
-def test_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> None:
+def test_latest_apply_is_listed_first(story: Story) -> None:
     story.add("update", "orders", {"partitions": (1, 2)})
     for number in (1, 2, 10):
         story.add("update", f"t{number}", {"partitions": (1, 2)}, id=f"run9.{number}", run="run9")
@@ -88,7 +88,7 @@ def test_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> None
     ]
 
 
-def test_what_did_not_go_through_is_reported(story: Story, golden: SnapshotAssertion) -> None:
+def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotAssertion) -> None:
     fields: dict[str, tuple[FieldValue, FieldValue]] = {
         "partitions": (1, 2),
         RETENTION: (WEEK, DAY),
@@ -107,7 +107,7 @@ def test_what_did_not_go_through_is_reported(story: Story, golden: SnapshotAsser
     assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]
 
 
-def test_clusters_are_named_where_there_are_several(story: Story) -> None:
+def test_clusters_are_named_if_several(story: Story) -> None:
     story.add("update", "orders", {"partitions": (1, 2)})
     assert "cluster" not in words(story)[0]
     story.add("update", "orders", {"partitions": (1, 2)}, cluster_id="other")
@@ -115,7 +115,7 @@ def test_clusters_are_named_where_there_are_several(story: Story) -> None:
 
 
 @given(st.data())
-def test_no_text_in_the_record_reaches_a_terminal(data: st.DataObject) -> None:
+def test_recorded_text_is_printable(data: st.DataObject) -> None:
     """Anybody who may write to the topic chooses all of it."""
     story = Story()
     text = hostile_text(min_size=1)
@@ -141,7 +141,7 @@ def test_no_text_in_the_record_reaches_a_terminal(data: st.DataObject) -> None:
         assert line.isascii()
 
 
-def test_kind_of_a_later_version_is_shown_as_recorded(story: Story) -> None:
+def test_unknown_kind_is_printed_as_recorded(story: Story) -> None:
     story.add("update", "a", {"placement": ("1", "2"), RETENTION: ("1000", "2000")}, kind="Quota")
     story.add("create", "b", {"placement": (None, "1:2")}, kind="Quota")
     shown = "\n".join(words(story))

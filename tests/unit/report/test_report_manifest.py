@@ -40,7 +40,7 @@ def read_back(text: str, folder: Path) -> Desired:
     return desired
 
 
-def test_topic_with_its_own_configs_in_human_units() -> None:
+def test_topic_manifest_has_own_configs_in_units() -> None:
     manifest = build_live_manifest(
         build_observed(
             retention_ms="604800000",
@@ -85,7 +85,7 @@ def test_topic_with_its_own_configs_in_human_units() -> None:
         ({"retention_ms": "1", "retention_bytes": "-1"}, {"time": "1ms", "bytes": "unlimited"}),
     ],
 )
-def test_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
+def test_retention_has_shorthand(configs: dict[str, str], retention: object) -> None:
     assert spec(build_observed(**configs)) == {
         "partitions": 3,
         "replicationFactor": 3,
@@ -97,7 +97,7 @@ def test_topic_without_own_configs_has_none() -> None:
     assert spec(build_observed()) == {"partitions": 3, "replicationFactor": 3}
 
 
-def test_what_no_manifest_can_declare_is_left_out_and_reported() -> None:
+def test_undeclarable_configs_are_omitted_and_reported() -> None:
     state: dict[str, FieldValue] = {
         "partitions": 1,
         "replicationFactor": "1-3",
@@ -124,7 +124,7 @@ def test_what_no_manifest_can_declare_is_left_out_and_reported() -> None:
 
 
 @given(st.fixed_dictionaries({}, optional=CONFIG_VALUES), st.integers(1, 50), st.integers(1, 3))
-def test_plan_of_what_was_written_is_empty(
+def test_plan_of_written_manifest_is_empty(
     tmp_path_factory: pytest.TempPathFactory, configs: dict[str, str], partitions: int, replicas: int
 ) -> None:
     with MemoryCluster() as cluster:
@@ -148,12 +148,12 @@ ODD = [
 
 
 @pytest.mark.parametrize("value", ODD)
-def test_odd_values_come_back_as_they_were(value: str, tmp_path: Path) -> None:
+def test_odd_values_are_read_back(value: str, tmp_path: Path) -> None:
     check_value(value, tmp_path)
 
 
 @given(hostile_text())
-def test_hostile_values_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+def test_hostile_values_are_read_back(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
     if not any("\ud800" <= char <= "\udfff" for char in value):  # which no answer of a broker can hold
         check_value(value, tmp_path_factory.mktemp("live"))
 
@@ -180,7 +180,7 @@ def check_value(value: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_names_come_back_as_they_were_in_either_yaml_and_json(name: str, tmp_path: Path) -> None:
+def test_odd_names_are_read_back_from_yaml_and_json(name: str, tmp_path: Path) -> None:
     observed = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
     manifest = build_live_manifest(observed)
     assert yaml.safe_load(manifest.to_yaml())["metadata"]["name"] == name

@@ -96,7 +96,7 @@ def left_out(text: str) -> int:
 # --- what a reviewer sees --------------------------------------------------------------------------
 
 
-def test_why_a_change_is_risky_is_reported_once() -> None:
+def test_risk_reason_is_printed_once() -> None:
     found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
     plan = Plan("c", (build_planned("a", "update"),), diagnostics=(found,))
     markdown = render_plan_markdown(plan)
@@ -111,7 +111,7 @@ def test_why_a_change_is_risky_is_reported_once() -> None:
         assert text.count("copy it first") == 1
 
 
-def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
+def test_replicas_are_counted_in_table_and_listed_in_details() -> None:
     before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
     assessment = RiskAssessment(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
     change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, assessment),))
@@ -125,7 +125,7 @@ def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
 # --- length ----------------------------------------------------------------------------------------
 
 
-def test_5000_changes_fit_and_the_notes_add_up() -> None:
+def test_many_changes_are_bounded_and_counted() -> None:
     changes = [build_planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", tuple(changes)), HEADER)
     assert LIMIT * 0.9 < len(markdown) <= LIMIT
@@ -153,7 +153,7 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
         assert total == sum(parts)
 
 
-def test_what_is_held_back_is_cut_last() -> None:
+def test_held_back_changes_are_omitted_last() -> None:
     held = [build_planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
     remaining = [build_planned(f"t{i:04}") for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", (*remaining, *held)))
@@ -163,7 +163,7 @@ def test_what_is_held_back_is_cut_last() -> None:
     assert all(f"`Topic/h{i:04}`" in text for i in range(300))
 
 
-def test_one_huge_value_is_cut_with_its_length() -> None:
+def test_long_value_is_truncated_with_length() -> None:
     change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
     plan = Plan("c", (PlannedChange(change, Status.PLANNED), build_planned("u")))
     markdown = render_plan_markdown(plan)
@@ -172,7 +172,7 @@ def test_one_huge_value_is_cut_with_its_length() -> None:
     assert "(999,760 more characters)" in markdown
 
 
-def test_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
+def test_oversized_resource_does_not_hide_others() -> None:
     wide = Create(topic("wide"), {f"config.key{i}": "v" * 200 for i in range(400)})
     remaining = [
         PlannedChange(replace(wide, ref=topic(n), state={"config.huge": "v" * 99}), Status.PLANNED)
@@ -185,7 +185,7 @@ def test_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
     assert "… details of 1 more change left out: 1 create;" in details
 
 
-def test_lists_that_do_not_fit_are_counted() -> None:
+def test_truncated_lists_are_counted() -> None:
     many = tuple(topic(f"{'x' * 150}{i:05}") for i in range(5_000))
     plan = Plan(
         "c",
@@ -205,11 +205,11 @@ def test_lists_that_do_not_fit_are_counted() -> None:
 
 
 @given(strategies.plans(), strategies.headers(), st.integers(MIN_LIMIT, 20_000))
-def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limit: int) -> None:
+def test_report_is_within_limit(plan: Plan, header: PlanHeader, limit: int) -> None:
     assert len(render_plan_markdown(plan, header, limit=limit)) <= limit
 
 
-def test_limit_that_notes_alone_would_break_is_a_mistake() -> None:
+def test_too_low_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
         render_plan_markdown(Plan("c"), limit=5_999)
 
@@ -259,7 +259,7 @@ def read_visible_lines(markdown: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
-def test_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
+def test_comment_length_follows_number_of_changes(count: int, most: int) -> None:
     markdown = render_plan_markdown(noisy(count), HEADER)
     assert len(read_visible_lines(markdown)) <= most, markdown
     assert len(markdown.splitlines()) <= most + 45
@@ -272,7 +272,7 @@ def test_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
     assert markdown.count("50 % of keys move") == 1
 
 
-def test_comment_of_one_safe_change_fits_a_screen() -> None:
+def test_comment_of_single_safe_change_fits_screen() -> None:
     plan = noisy(1)
     safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
     plan = replace(
@@ -307,7 +307,7 @@ def assert_harmless(found: Parsed) -> None:
 
 @examples(2)
 @given(strategies.plans(), strategies.headers())
-def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanHeader) -> None:
+def test_hostile_text_does_not_change_structure(plan: Plan, header: PlanHeader) -> None:
     markdown = render_plan_markdown(plan, header)
     assert all(char == "\n" or is_plain(char) for char in markdown)
     found = parse_markdown(markdown)
@@ -335,7 +335,7 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
-def test_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> None:
+def test_move_summary_from_plan_file_is_escaped(text: str) -> None:
     """It stands in the summary; that of a plan file may say anything."""
     note = Diagnostic(TOGETHER, Severity.INFO, text)
     plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
@@ -349,7 +349,7 @@ def test_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> No
 
 
 @given(strategies.plans(), strategies.headers())
-def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: PlanHeader) -> None:
+def test_hostile_text_is_harmless_without_html(plan: Plan, header: PlanHeader) -> None:
     markdown = render_plan_markdown(plan, header)
     found = parse_markdown(markdown, WITHOUT_HTML)
     assert set(found.headings[1:]) <= HEADINGS
@@ -359,7 +359,7 @@ def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: Pla
 
 
 @given(st.text() | strategies.hostile_text(), st.booleans())
-def test_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
+def test_code_span_contains_exact_text(text: str, cell: bool) -> None:
     span = code(text, cell=cell)
     if cell:
         tokens = parse_markdown(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
@@ -372,13 +372,13 @@ def test_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
 
 @example(["before", "```", "````", "after"])
 @given(st.lists(strategies.hostile_text(), max_size=8))
-def test_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
+def test_code_block_contains_exact_lines(lines: list[str]) -> None:
     expected = "\n".join(map(printable, lines)) + "\n"
     assert parse_markdown(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
 
 
 @given(st.lists(st.sampled_from(strategies.HOSTILE) | st.text(max_size=12), max_size=8).map(" ".join))
-def test_prose_is_words_and_code_only(text: str) -> None:
+def test_prose_has_only_text_and_code(text: str) -> None:
     found = parse_markdown(f"- Why: {prose(text)}\n")
     assert found.types <= {
         *("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
@@ -404,11 +404,11 @@ def test_prose_is_words_and_code_only(text: str) -> None:
         ("one ` alone, and `` two", "one `` ` `` alone, and ``` `` ``` two"),
     ],
 )
-def test_prose(text: str, shown: str) -> None:
+def test_prose_marks_code(text: str, shown: str) -> None:
     assert prose(text) == shown
 
 
-def test_html_is_escaped_for_browsers_and_for_markdown() -> None:
+def test_html_is_escaped_for_browsers_and_markdown() -> None:
     shown = html("</code></summary><img>*a*_b_`c`@me#1|&lt;")
     assert not set(shown) & set("<>*_`@|")
     assert html("Topic/orders-v1.x") == "Topic/orders-v1.x"
@@ -417,7 +417,7 @@ def test_html_is_escaped_for_browsers_and_for_markdown() -> None:
 @pytest.mark.parametrize(
     "name", ["`", "`a", "a`", "`a` b", "x ` a", "`,", "``a", "` `", "a`b", "'`'", "(`", "a `, b", "a``"]
 )
-def test_what_is_to_be_pasted_is_one_code_span_beside_any_name(name: str) -> None:
+def test_command_with_any_name_is_single_code_span(name: str) -> None:
     options = ("--to", "current")
     for text in (
         f"{name}: {command('reset', name, options=options)} (and the same for {name}), or `kafkaform plan`.",

@@ -23,7 +23,7 @@ BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
         (replace(BEGUN, bytes_total=0, partitions=1), "0 of 1 partition"),
     ],
 )
-def test_amount(progress: MoveProgress, expected: str) -> None:
+def test_progress_amount_is_formatted(progress: MoveProgress, expected: str) -> None:
     assert format_amount(progress) == expected
 
 
@@ -34,7 +34,7 @@ def test_amount(progress: MoveProgress, expected: str) -> None:
         (replace(BEGUN, bytes_total=0, partitions_done=3), "3 of 12 partitions"),
     ],
 )
-def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
+def test_brief_progress_amount_is_formatted(progress: MoveProgress, expected: str) -> None:
     assert format_amount(progress, brief=True) == expected
 
 
@@ -61,11 +61,11 @@ def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
         (replace(BEGUN, bytes_total=0), None, "0 of 12 partitions"),
     ],
 )
-def test_progress_is_reported(progress: MoveProgress, left_s: float | None, expected: str) -> None:
+def test_progress_is_formatted(progress: MoveProgress, left_s: float | None, expected: str) -> None:
     assert format_progress(progress, left_s) == expected
 
 
-def test_time_left_follows_from_what_was_copied() -> None:
+def test_remaining_time_follows_copy_rate() -> None:
     pace = Pace()
     assert pace.left_s(BEGUN) is None
     # What was there when it was first looked at, as of a move that is joined, was not copied meanwhile.
@@ -76,7 +76,7 @@ def test_time_left_follows_from_what_was_copied() -> None:
     assert pace.left_s(later) == pytest.approx(10.0)
 
 
-def test_no_time_is_given_while_nothing_is_copied() -> None:
+def test_remaining_time_is_unknown_without_progress() -> None:
     pace = Pace()
     for bytes_done, now_s in ((0, 100.0), (20 * MIB, 110.0), (20 * MIB, 119.0)):
         reading = replace(BEGUN, bytes_done=bytes_done)

@@ -61,7 +61,7 @@ def table(text: str, header: str) -> list[list[str]]:
 # --- what is said ----------------------------------------------------------------------------------
 
 
-def test_reason_is_reported_once_and_not_lost() -> None:
+def test_policy_reason_is_printed_once() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
     assert "  Policy: nobody can tell." in lines(judged)
     found = replace(judged, findings=(SkewFinding("KF501", "warning", "nobody can tell"),))
@@ -82,7 +82,7 @@ def test_colour_follows_the_verdict() -> None:
 
 
 @pytest.mark.parametrize("render", [render_skew_markdown, partial(render_skew, width=None)])
-def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport], str | Page]) -> None:
+def test_keys_are_printed_only_if_in_report(render: Callable[[SkewReport], str | Page]) -> None:
     def show(topic: TopicResult) -> str:
         made = render(samples.report(topic))
         return made if isinstance(made, str) else made.plain
@@ -102,7 +102,7 @@ def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport
 # --- tables ----------------------------------------------------------------------------------------
 
 
-def test_figures_are_shown_where_they_are_known_and_differ() -> None:
+def test_columns_depend_on_known_figures() -> None:
     assert body(lines(samples.build_compacted()), "PARTITION")[0][:5] == [
         "0",
         "23.8",
@@ -129,7 +129,7 @@ def test_exact_share_is_marked_exact_beside_estimates() -> None:
     assert "exact" in body(lines(replace(made, hot_keys=(sure, *made.hot_keys[1:]))), "KEY SHA-256")[0]
 
 
-def test_of_many_partitions_the_fullest_and_the_emptiest_are_shown() -> None:
+def test_fullest_and_emptiest_of_many_partitions_are_listed() -> None:
     made = samples.large()
     rows = body(lines(made), "PARTITION")
     assert len(rows) == 17
@@ -157,7 +157,7 @@ def test_verbose_shows_every_partition_member_and_key() -> None:
     assert any(line.startswith("  … 4 more keys ") for line in lines(made))
 
 
-def test_keys_with_their_texts_and_peaks_fit_80_columns() -> None:
+def test_keys_with_peaks_fit_80_columns() -> None:
     keys = [
         samples.key(f"customer-{4711 + number}", 0.006, range(9), shown=True, peak=48.1) for number in (1, 2)
     ]
@@ -171,21 +171,21 @@ def test_keys_with_their_texts_and_peaks_fit_80_columns() -> None:
 
 
 @pytest.mark.parametrize("width", [*range(80, 90), 100, 120])
-def test_lines_fit_the_terminal_and_a_percent_sign_stays_with_its_number(width: int) -> None:
+def test_lines_fit_terminal_and_keep_percent_signs(width: int) -> None:
     topics = [*samples.everything(), samples.topic("one.v1", [1], population=5, read=5, keys=1)]
     for line in lines(*topics, width=width):
         assert cell_len(line) <= width, line
         assert not line.strip().startswith("%"), line
 
 
-def test_nothing_is_shown_as_nan() -> None:
+def test_nan_and_infinity_are_not_printed() -> None:
     topics = (*samples.everything(), samples.topic("t", [1, 1e9], population=10**12, read=3))
     for text in (render_topics(*topics, verbose=True).plain, markdown(*topics)):
         assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("padding", ["", "`|" * 115])
-def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
+def test_many_topics_are_bounded_and_counted(padding: str) -> None:
     large = samples.large()
     text = markdown(*(samples.failing(replace(large, name=f"t{n}.{padding}")) for n in range(200)))
     assert len(text) <= LIMIT
@@ -199,7 +199,7 @@ def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
 
 
 @given(st.integers(MIN_LIMIT, 20_000), st.integers(0, 12), hostile_text())
-def test_no_report_is_longer_than_its_limit(limit: int, count: int, name: str) -> None:
+def test_report_is_within_limit(limit: int, count: int, name: str) -> None:
     report = samples.report(*(samples.failing(samples.hot(f"{name}{number}")) for number in range(count)))
     report = replace(report, cluster_id=name * 40, cluster_name=name * 40)
     assert len(render_skew_markdown(report, limit=limit)) <= limit
@@ -224,7 +224,7 @@ def hostile_topic(name: str, prose: str) -> TopicResult:
 
 @examples(2)
 @given(hostile_text(min_size=1), hostile_text(), st.sampled_from([None, 10, 30, 80]))
-def test_hostile_text_stays_text(name: str, prose: str, width: int | None) -> None:
+def test_hostile_text_is_escaped(name: str, prose: str, width: int | None) -> None:
     made = samples.report(hostile_topic(name, prose), samples.build_balanced())
     made = replace(made, cluster_name=name, cluster_id=prose, created_at=prose)
     shown = render_skew(made, width=width, verbose=True).plain

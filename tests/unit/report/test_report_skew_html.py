@@ -75,7 +75,7 @@ def test_page_has_only_known_elements_and_attributes(html: str) -> None:
     assert len(re.findall(r"<[a-z]", html)) == len(every)
 
 
-def test_page_needs_nothing_but_itself(html: str) -> None:
+def test_page_has_no_external_references(html: str) -> None:
     page = parse_html(html)
     for item in page.all("a"):
         assert item.attributes["href"].startswith("#")
@@ -87,7 +87,7 @@ def test_page_needs_nothing_but_itself(html: str) -> None:
             assert name == "aria-label" or not re.search(r"\w:|//|url\(", value.replace(samples.CREATED, ""))
 
 
-def test_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
+def test_content_policy_allows_own_style_only(html: str) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     (policy,) = [item for item in parse_html(html).all("meta") if "http-equiv" in item.attributes]
@@ -98,7 +98,7 @@ def test_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None
     assert html.index("Content-Security-Policy") < html.index("<style>")
 
 
-def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
+def test_headings_are_ordered_and_links_resolve(html: str) -> None:
     page = parse_html(html)
     assert [item.attributes["lang"] for item in page.all("html")] == ["en"]
     assert [item.tag for item in page.all("h1", "h2")][:1] == ["h1"]
@@ -108,7 +108,7 @@ def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
     assert {item.attributes["href"][1:] for item in page.all("a")} <= {*ids}
 
 
-def test_every_picture_is_reported_in_words(html: str) -> None:
+def test_pictures_have_labels_or_are_hidden(html: str) -> None:
     page = parse_html(html)
     pictures = [item for figure in page.all("figure", "td") for item in figure.all("svg")]
     outer = [picture for picture in pictures if "viewbox" not in picture.attributes]
@@ -122,7 +122,7 @@ def test_every_picture_is_reported_in_words(html: str) -> None:
             assert len(row.all("th", "td")) == len(head.all("th"))
 
 
-def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
+def test_topics_are_sorted_by_skew_and_linked() -> None:
     page = parse_html(render_skew_html(samples.report(*samples.everything())))
     index = page.all("table")[0]
     names = [item.all("th")[0].text for item in index.all("tbody")[0].all("tr")]
@@ -141,7 +141,7 @@ def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
 
 
 @pytest.mark.parametrize("topic", samples.everything()[1:], ids=lambda topic: topic.diagnosis)
-def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
+def test_every_diagnosis_has_evidence_and_advice(topic: TopicResult) -> None:
     section = render_topic(topic)
     for cause in topic.causes:
         assert cause.evidence in section.text
@@ -183,13 +183,13 @@ def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
         assert "4.3 times the mean" in figure.text
 
 
-def test_what_was_counted_whole_has_no_intervals() -> None:
+def test_exact_counts_have_no_intervals() -> None:
     section = render_topic(samples.build_compacted())
     assert not [item for item in section.all("path", "line") if item.attributes["class"] == "whisker"]
     assert "95 % interval" not in chart(section, "By records").text
 
 
-def test_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
+def test_lorenz_curve_is_below_diagonal() -> None:
     for topic in (samples.hot(), samples.large(partitions=1000)):
         figure = chart(render_topic(topic), "Lorenz curve")
         (line,) = [item for item in figure.all("path") if item.attributes["class"] == "line"]
@@ -202,7 +202,7 @@ def test_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
     assert "Gini 0.28" in chart(render_topic(samples.hot()), "Lorenz curve").text
 
 
-def test_prediction_marks_the_present_count_and_has_its_table() -> None:
+def test_prediction_marks_current_count_and_has_table() -> None:
     topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
     section = render_topic(topic)
     figure = chart(section, "Predicted")
@@ -226,7 +226,7 @@ def test_topic_without_records_has_no_charts() -> None:
 # --- the trend ---------------------------------------------------------------------------------------
 
 
-def test_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
+def test_earlier_measurements_are_drawn_oldest_first() -> None:
     section = render_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
     figure = chart(section, "Hottest key's")
     dots = figure.all("circle")
@@ -241,7 +241,7 @@ def test_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
     assert [height / heights[0] for height in heights] == pytest.approx([1, 2, 1.5, 3], rel=0.01)
 
 
-def test_only_the_past_of_this_topic_on_this_cluster_counts() -> None:
+def test_earlier_measurements_of_other_topics_and_clusters_are_ignored() -> None:
     second = replace(past(0.1)[0], cluster_id="another")
     later = replace(past(0.1)[0], created_at="2027-01-01T00:00:00Z")
     same = replace(past(0.1)[0], created_at=samples.CREATED)
@@ -251,7 +251,7 @@ def test_only_the_past_of_this_topic_on_this_cluster_counts() -> None:
     assert "over time" not in section.text
 
 
-def test_long_past_keeps_its_worst_moments() -> None:
+def test_long_history_keeps_worst_of_each_period() -> None:
     history = []
     for day in range(300):
         topic = samples.build_balanced("payments.v1") if day != 137 else samples.few("payments.v1")
@@ -270,7 +270,7 @@ def test_long_past_keeps_its_worst_moments() -> None:
 # --- what is foreign ---------------------------------------------------------------------------------
 
 
-def test_hostile_text_stays_text() -> None:
+def test_hostile_text_is_escaped() -> None:
     html = render_skew_html(samples.report(samples.hostile(), samples.build_balanced()), rows(past(0.1)))
     page = parse_html(html)
     assert "<img src=x onerror=alert(1)>" in page.text
@@ -282,7 +282,7 @@ def test_hostile_text_stays_text() -> None:
 # --- how much ----------------------------------------------------------------------------------------
 
 
-def test_fifty_topics_fit_with_all_their_charts() -> None:
+def test_fifty_topics_fit_with_charts() -> None:
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number}") for number in range(50)]
     history = [samples.report(*topics, created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 29, 3)]
     html = render_skew_html(samples.report(*topics), rows(history))
@@ -299,7 +299,7 @@ def test_fifty_topics_fit_with_all_their_charts() -> None:
         }
 
 
-def test_many_partitions_are_drawn_in_groups_and_the_page_notes_it() -> None:
+def test_many_partitions_are_drawn_in_groups_with_note() -> None:
     html = render_skew_html(samples.report(samples.large(partitions=1000)))
     assert len(html.encode()) < 200_000
     (section,) = parse_html(html).all("section")
@@ -313,7 +313,7 @@ def test_many_partitions_are_drawn_in_groups_and_the_page_notes_it() -> None:
 
 
 @pytest.mark.nightly("pages of 1,500 topics")
-def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_notes_it() -> None:
+def test_topics_beyond_limit_are_omitted_and_counted() -> None:
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number:04}") for number in range(1500)]
     html = render_skew_html(samples.report(*topics))
     assert len(html) < LIMIT
@@ -341,7 +341,7 @@ def palettes() -> dict[str, dict[str, tuple[int, int, int]]]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark", "paper"])
-def test_contrasts_are_those_of_wcag_aa(scheme: str) -> None:
+def test_contrasts_meet_wcag_aa(scheme: str) -> None:
     colours = palettes()[scheme]
     for ground in ("card", "bg"):
         for text in ("ink", "dim", "link"):

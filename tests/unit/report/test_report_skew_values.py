@@ -45,14 +45,14 @@ def test_share_has_three_digits(value: float, shown: str) -> None:
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_share_between_is_never_shown_as_none_or_all(value: float) -> None:
+def test_partial_share_is_not_printed_as_none_or_all(value: float) -> None:
     shown = percent(value)
     assert 0 < float(shown.removesuffix(" %").lstrip("<> ")) < 100
     assert re.fullmatch(r"[<>]? ?[0-9]+(\.[0-9]*[1-9])? %", shown)
 
 
 @given(st.floats(0.001, 1), st.sampled_from([0.05, 0.3, 0.333]))
-def test_figure_beside_a_limit_does_not_read_as_the_limit(value: float, limit: float) -> None:
+def test_figure_near_limit_differs_from_limit(value: float, limit: float) -> None:
     for form in (percent, ratio):
         assert (form(value, limit) == form(limit)) == (abs(value - limit) < 1e-12)
 
@@ -69,39 +69,39 @@ def test_figure_beside_a_limit_does_not_read_as_the_limit(value: float, limit: f
         (1e-5, "< 0.001"),
     ],
 )
-def test_ratio_has_as_many_digits_as_matter(value: float, shown: str) -> None:
+def test_ratio_has_significant_digits(value: float, shown: str) -> None:
     assert ratio(value) == shown
 
 
 @pytest.mark.parametrize("words", [percent, ratio, count, size])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_number_is_shown_as_unknown(words: object, value: float) -> None:
+def test_nan_and_infinity_are_printed_as_unknown(words: object, value: float) -> None:
     assert callable(words)
     assert words(value) == NOTHING
 
 
-def test_bytes() -> None:
+def test_bytes_are_formatted() -> None:
     assert [size(None), size(0), size(512), size(1_395_864_371)] == ["-", "0 B", "512 B", "1.3 GiB"]
 
 
-def test_interval_reports_its_unit_once() -> None:
+def test_interval_has_unit_once() -> None:
     assert interval(Estimate(0.0833, 0.0812, 0.0857), percent) == "8.12 to 8.57 %"
     assert format_estimate(Estimate(3.9, 3.71, 4.09), ratio) == "3.9 (3.71 to 4.09)"
     assert format_estimate(Estimate(200_000, 196_000, 206_000), count) == "200,000 (196,000 to 206,000)"
     assert interval(Estimate(1e-7, 1e-9, 0.001), percent) == "< 0.0001 % to 0.1 %"
 
 
-def test_what_was_counted_has_no_interval() -> None:
+def test_exact_estimate_has_no_interval() -> None:
     assert interval(Estimate.exact(0.5), percent) == ""
     assert format_estimate(Estimate.exact(0.5), percent) == "50 %"
 
 
-def test_interval_too_narrow_to_see_is_one_number() -> None:
+def test_narrow_interval_is_single_number() -> None:
     assert format_estimate(Estimate(10, 9.9, 10.1), count) == "10"
     assert interval(Estimate(0.5, 0.49999, 0.50001), percent) == "50 %"
 
 
-def test_partition_numbers_keep_their_order() -> None:
+def test_partition_numbers_keep_order() -> None:
     assert numbers(()) == "-"
     assert numbers((4, 1, 9)) == "4, 1, 9"
     assert numbers(range(8)) == "0, 1, 2, 3, 4, 5 and 2 more"
@@ -114,13 +114,13 @@ def test_times_are_in_utc() -> None:
     assert moment(10**30) == "1" + "0" * 30
 
 
-def test_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
+def test_unknown_diagnosis_is_printed_by_name() -> None:
     assert cause("slow_disks\x1b") == r"slow disks\x1b"
     made = samples.build_balanced()
     assert describe_spread(replace(made, diagnosis="slow_disks")) == describe_spread(made)
 
 
-def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
+def test_only_notable_keys_are_listed() -> None:
     made = samples.hot()
     assert len(notable_keys(made, 10)) == 5
     assert len(notable_keys(samples.build_balanced(), 10)) == 2
@@ -131,14 +131,14 @@ def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
     assert is_notable(made, heavy)
 
 
-def test_peak_of_a_rare_key_is_chance() -> None:
+def test_peak_of_rare_key_is_not_bursty() -> None:
     made = samples.bursty()
     assert is_bursty(made, made.hot_keys[0])
     assert not is_bursty(made, samples.key("rare", 0.0001, peak=4.0))
     assert not is_bursty(made, samples.key("steady", 0.1))
 
 
-def test_verdicts_are_summed_up_the_worst_first() -> None:
+def test_topics_are_summarized_and_sorted_by_severity() -> None:
     topics = samples.everything()
     assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: hot keys (2), empty (1)"
     assert summary((samples.hot(),)) == "1 topic: hot keys"

@@ -73,7 +73,7 @@ def row(one: TopicStatus | GroupStatus) -> str:
         ({"cleanup_policy": "compact,delete"}, "7d"),
     ],
 )
-def test_retention_is_what_is_in_force(configs: dict[str, str], shown: str) -> None:
+def test_effective_retention_is_listed(configs: dict[str, str], shown: str) -> None:
     assert row(TopicStatus("t", build_observed(**configs))) == f"t 12 3 {shown} - -"
 
 
@@ -94,11 +94,11 @@ def test_topic_without_known_configs_has_no_retention() -> None:
     ],
     ids=["missing", "only configs", "unknown lag"],
 )
-def test_what_a_group_does_not_have_is_a_dash(group: GroupStatus, shown: str) -> None:
+def test_missing_group_value_is_dash(group: GroupStatus, shown: str) -> None:
     assert row(group) == shown
 
 
-def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None:
+def test_undeclared_resource_is_marked_if_manifests_were_read() -> None:
     observed = build_observed()
     some = text(TopicStatus("s", observed, True, "shop"), TopicStatus("t", observed, declared=False))
     assert [line.split()[-1] for line in some.split("\n")] == ["DECLARED", "yes", "no"]
@@ -106,7 +106,7 @@ def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None
         assert text(TopicStatus("t", observed, declared=declared)).split("\n")[0].endswith(ending)
 
 
-def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
+def test_names_are_complete_in_pipe_and_narrow_terminal() -> None:
     readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
     report = TopicStatus(LONG, build_observed(LONG), True, "", DataSize(1, 6), readers)
     assert f"{LONG}  " in text(report)
@@ -128,7 +128,7 @@ def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
         (60, {"DECLARED", "TEAM"}),
     ],
 )
-def test_columns_make_room_for_names(width: int, left_out: set[str]) -> None:
+def test_columns_are_omitted_for_long_names(width: int, left_out: set[str]) -> None:
     name = "checkout.payments.authorised.v1"
     rows = (
         TopicStatus(
@@ -150,7 +150,7 @@ def test_many_rows_are_counted() -> None:
     assert shown.endswith("\n\n1 topic, 20 groups; 2 groups with lag (--lagging lists them); 5 not declared")
 
 
-def test_what_is_not_known_is_sorted_last() -> None:
+def test_unknown_values_are_sorted_last() -> None:
     groups = {
         "none": Group("none", "classic", "Empty", positions=(Position("t", 0, 9, 0, 9),)),
         "unknown": Group("unknown", "classic", "Empty", positions=(Position("t", 0, None, 0, 9),)),
@@ -167,7 +167,7 @@ def test_what_is_not_known_is_sorted_last() -> None:
 
 
 @given(hostile_text(min_size=1), hostile_text(), st.none() | st.integers(40, 200))
-def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: int | None) -> None:
+def test_hostile_names_are_printable(name: str, client: str, width: int | None) -> None:
     group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
     held = (Position(name, 0, 1, 0, 2),)
     shown = text(
@@ -208,14 +208,14 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
         (("allow Alter on cluster", "deny Read on topic x"), "1 other right, 1 denial"),
     ],
 )
-def test_access_shows_what_is_read_and_written(acls: tuple[str, ...], said: str) -> None:
+def test_access_lists_topics_read_and_written(acls: tuple[str, ...], said: str) -> None:
     ref = ResourceRef("Access", "User:a")
     live = Observed(ref, None, dict.fromkeys(acls, "granted"))
     shown = render_status(StatusReport(others=(ResourceStatus(ref, live),)), width=80).plain
     assert " ".join(" ".join(shown.splitlines()[1:]).split()) == f"User:a {said}"
 
 
-def test_prices_add_up_by_team() -> None:
+def test_costs_are_added_by_team() -> None:
     sized = TopicStatus("orders.v1", build_observed(), True, "checkout", DataSize(10**9, 12))
     unsized = TopicStatus("t", build_observed(), False)
     report = StatusReport((sized, unsized), costs=Costs("EUR", 0.5, 0.25))

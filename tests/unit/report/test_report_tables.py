@@ -33,7 +33,7 @@ def lines(width: int | None) -> list[str]:
     return table(COLUMNS, ROWS, width).plain.split("\n")
 
 
-def test_columns_stand_below_their_headers_and_numbers_to_the_right() -> None:
+def test_columns_are_aligned_with_headers() -> None:
     assert lines(None) == [
         "NAME                         COUNT  NOTE",
         "orders.v1                       12  first",
@@ -41,11 +41,11 @@ def test_columns_stand_below_their_headers_and_numbers_to_the_right() -> None:
     ]
 
 
-def test_width_that_is_enough_changes_nothing() -> None:
+def test_sufficient_width_changes_no_line() -> None:
     assert lines(47) == lines(None)
 
 
-def test_name_that_is_too_wide_has_a_line_of_its_own() -> None:
+def test_wide_name_has_own_line() -> None:
     assert lines(36) == [
         "NAME               COUNT  NOTE",
         "orders.v1             12  first",
@@ -54,7 +54,7 @@ def test_name_that_is_too_wide_has_a_line_of_its_own() -> None:
     ]
 
 
-def test_names_in_other_columns_stand_below_their_row() -> None:
+def test_wide_names_in_other_columns_follow_row() -> None:
     columns = (Column("TOPIC", least=8), Column("GROUPS", least=8), Column("TEAM", least=4))
     rows = [("orders.v1", "consumer-of-orders, b", "shop"), ("x", "a, b", "shop")]
     assert table(columns, rows, 26).plain.split("\n") == [
@@ -67,7 +67,7 @@ def test_names_in_other_columns_stand_below_their_row() -> None:
 
 
 @pytest.mark.parametrize("width", [None, 100])
-def test_one_long_name_does_not_widen_the_rows_of_the_others(width: int | None) -> None:
+def test_single_long_name_does_not_widen_other_rows(width: int | None) -> None:
     remaining = [(f"orders-{number}", "3", "-") for number in range(5)]
     for names in (("n" * 249, "3", "-"), ("orders-5", "3", "n" * 249)):
         shown = table(COLUMNS, [*remaining, names], width).plain.split("\n")
@@ -78,11 +78,11 @@ def test_one_long_name_does_not_widen_the_rows_of_the_others(width: int | None) 
         assert width is not None or len(shown) == 7
 
 
-def test_text_is_folded_at_blanks_rather_than_within_words() -> None:
+def test_text_is_wrapped_at_blanks() -> None:
     assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
 
 
-def test_column_is_not_folded_below_its_least_width() -> None:
+def test_column_keeps_minimum_width() -> None:
     name = str(ROWS[1][0])
     assert max(len(line) for line in lines(5) if line != name) == 8 + 2 + 5 + 2 + 6
 
@@ -103,9 +103,7 @@ def test_table_without_rows_is_its_header(width: int | None) -> None:
     st.integers(20, 120),
 )
 @example([("x" * 14, "-10000000", " " + "y" * 30)], 52)
-def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
-    rows: list[tuple[str, str, str]], width: int
-) -> None:
+def test_every_text_is_printed_within_width(rows: list[tuple[str, str, str]], width: int) -> None:
     shown = table(COLUMNS, rows, width).plain
     assert escape_text(shown.replace("\n", "")) == shown.replace("\n", "")
     least = 8 + 2 + max(5, *(len(count) for _, count, _ in rows)) + 2 + 13 if rows else 0
@@ -118,14 +116,14 @@ def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
 
 
 @given(st.floats(0, 1), st.floats(0.001, 1), st.integers(1, 60))
-def test_bar_fits_its_room_and_marks_the_mean(share: float, top: float, room: int) -> None:
+def test_bar_fits_width_and_marks_mean(share: float, top: float, room: int) -> None:
     bar = draw_bar(min(share, top), top, top / 2, room)
     assert len(bar) <= room
     assert re.fullmatch("[█▌▏│ ]+", bar)
     assert MARK in bar
 
 
-def test_bars_grow_with_their_shares() -> None:
+def test_bars_grow_with_share() -> None:
     assert [draw_bar(share, 1.0, 0.5, 10) for share in (0, 0.01, 0.05, 0.1, 0.5, 1.0)] == [
         "     │",
         "▏    │",
@@ -138,7 +136,7 @@ def test_bars_grow_with_their_shares() -> None:
 
 
 @pytest.mark.parametrize(("width", "longest"), [(None, 40), (100, 40), (30, 20), (12, 8)])
-def test_bars_take_the_room_that_other_columns_leave(width: int | None, longest: int) -> None:
+def test_bars_use_remaining_width(width: int | None, longest: int) -> None:
     rows: list[Row] = [("a", Bar(0.8)), ("… 3 more", Bar(0.1)), ("rest", "each less")]
     shown = table((Column("NAME"), Column("mean", mean=0.2)), rows, width).plain.split("\n")
     assert shown[0].endswith(f"{MARK} mean")

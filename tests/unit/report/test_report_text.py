@@ -66,7 +66,7 @@ def has_line(lines: list[str], *parts: str) -> bool:
 # --- what a reader sees ----------------------------------------------------------------------------
 
 
-def test_consent_that_was_given_is_not_asked_for_again() -> None:
+def test_given_consent_is_not_requested_again() -> None:
     second = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
     change = update(
         retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=second)
@@ -111,7 +111,7 @@ def names_below(lines: list[str], title: str) -> list[str]:
     return names
 
 
-def test_above_200_safe_changes_of_a_sort_are_summed_up() -> None:
+def test_safe_changes_above_200_are_summarized() -> None:
     groups = [Create(ResourceRef("ConsumerGroup", f"g{i}"), {"offsets.t": "earliest"}) for i in range(200)]
     changes: list[Change] = [
         *(Create(topic(f"c{i:04}"), {"partitions": 1}) for i in range(1_500)),
@@ -138,14 +138,14 @@ def test_above_200_safe_changes_of_a_sort_are_summed_up() -> None:
     assert not has_line(verbose, "…")
 
 
-def test_one_more_than_200_takes_no_line_that_counts_it() -> None:
+def test_single_change_above_200_is_listed() -> None:
     changes = (Create(topic(f"c{i:03}"), {"partitions": 1}) for i in range(201))
     lines = lines_of(Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes)))
     assert len(names_below(lines, r"  \+ 201 topics")) == 201
     assert not has_line(lines, "…")
 
 
-def test_names_that_are_summed_up_are_printable_and_cut() -> None:
+def test_summarized_names_are_printable_and_truncated() -> None:
     names = [f"\x1b[31m\n  + Topic/x{i:03}" + "y" * 300 for i in range(300)]
     changes = tuple(PlannedChange(Create(topic(name), {}), Status.PLANNED) for name in names)
     lines = lines_of(Plan("c", changes))
@@ -177,7 +177,7 @@ LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
         (update(retention("1", "2", RiskAssessment())), Status.PLANNED, ChangeOrigin.MIXED),
     ],
 )
-def test_what_somebody_must_see_is_never_summed_up(
+def test_changes_needing_attention_are_not_summarized(
     change: Change, status: Status, origin: ChangeOrigin | None
 ) -> None:
     changes: list[PlannedChange] = []
@@ -205,7 +205,7 @@ def build_warning(name: str, code: str = "KF111", severity: Severity = Severity.
 CODES = "KF104, KF111, KF212, KF213"
 
 
-def test_findings_of_what_does_not_change_are_one_line() -> None:
+def test_findings_on_unchanged_resources_are_summarized() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     plan = replace(
         plan_of(update(retention("1", "2", RiskAssessment()))),
@@ -241,7 +241,7 @@ def test_findings_of_what_does_not_change_are_one_line() -> None:
         (2, "2 warnings on unchanged resources (KF111): `kafkaform validate` lists them"),
     ],
 )
-def test_warnings_of_manifests_alone_are_listed_offline(number: int, sentence: str | None) -> None:
+def test_warnings_on_unchanged_resources_are_counted(number: int, sentence: str | None) -> None:
     plan = plan_of(update(retention("1", "2", RiskAssessment())))
     plan = replace(plan, diagnostics=tuple(build_warning(f"other{i}") for i in range(number)))
     assert [line.strip() for line in lines_of(plan) if "unchanged resource" in line] == [
@@ -249,7 +249,7 @@ def test_warnings_of_manifests_alone_are_listed_offline(number: int, sentence: s
     ]
 
 
-def test_error_on_what_does_not_change_is_shown_in_full() -> None:
+def test_error_on_unchanged_resource_is_printed() -> None:
     errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
     waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
     plan = replace(plan_of(update(retention("1", "2", RiskAssessment()))), diagnostics=(*errors, waived))
@@ -259,7 +259,7 @@ def test_error_on_what_does_not_change_is_shown_in_full() -> None:
     assert has_line(lines, "1 note on an unchanged resource")
 
 
-def test_finding_that_is_the_reason_of_its_change_is_reported_once() -> None:
+def test_finding_equal_to_reason_is_printed_once() -> None:
     plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
     found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
     refused = plan_of(update(retention("1", "2", RiskAssessment())), Status.REFUSED, "KF109: it is 4")
@@ -275,13 +275,13 @@ def test_finding_that_is_the_reason_of_its_change_is_reported_once() -> None:
     assert has_line(lines_of(replace(refused, diagnostics=(reworded,))), "KF403", "3 GiB")
 
 
-def test_saved_plan_shows_where_it_is_from() -> None:
+def test_saved_plan_shows_provenance() -> None:
     line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
     assert render_provenance(HEADER).plain == line
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
 
 
-def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
+def test_prose_is_wrapped_with_indent() -> None:
     assessment = RiskAssessment(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
     plan = plan_of(update(retention("1", "2", assessment)))
     whole, wrapped = lines_of(plan), lines_of(plan, width=80)
@@ -292,7 +292,7 @@ def test_prose_is_wrapped_under_its_lead_where_a_width_is_given() -> None:
     assert sum("words" in line for line in whole) == 2
 
 
-def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
+def test_long_lines_are_divided_between_words() -> None:
     group = Create(
         ResourceRef("ConsumerGroup", "consumer-of-settlement-instructions"),
         {"offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1": "earliest"},
@@ -317,7 +317,7 @@ def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
         (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
     ],
 )
-def test_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
+def test_symbol_colour_follows_risk_and_status(change: Change, status: Status, style: str) -> None:
     text = render_plan(plan_of(change, status)).text
     symbol = next(i for i, char in enumerate(text.plain) if char in "+~-!")
     assert any(span.start == symbol and style in str(span.style) for span in text.spans)
@@ -326,7 +326,7 @@ def test_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, st
 # --- the last line ---------------------------------------------------------------------------------
 
 
-def test_nothing_to_do_takes_two_lines() -> None:
+def test_empty_plan_takes_two_lines() -> None:
     assert lines_of(Plan("c"))[1:] == ["No changes."]
 
 
@@ -340,7 +340,7 @@ def test_nothing_to_do_takes_two_lines() -> None:
         Plan("c", diagnostics=(Diagnostic("KF1", Severity.ERROR, "could not read"),)),
     ],
 )
-def test_no_changes_is_never_reported_where_something_is_open(plan: Plan) -> None:
+def test_open_plan_does_not_report_no_changes(plan: Plan) -> None:
     assert "no changes" not in render_plan(plan).plain.lower()
     assert headline(plan) != "no changes"
 
@@ -363,7 +363,7 @@ def test_no_changes_is_never_reported_where_something_is_open(plan: Plan) -> Non
         (("default 1d", None), ("x", None), '"default 1d" → x'),
     ],
 )
-def test_transitions(
+def test_transitions_are_formatted(
     before: tuple[FieldValue, FieldValue], after: tuple[FieldValue, FieldValue], shown: str
 ) -> None:
     field = FieldChange("config.retention.ms", before[0], after[0], before[1], after[1])
@@ -381,11 +381,11 @@ def test_transitions(
         ("Topic", "config.retention.ms", "1234567", "20m 34.567s (1234567)"),
     ],
 )
-def test_value_has_a_unit_where_its_key_is_known(kind: str, path: str, value: FieldValue, shown: str) -> None:
+def test_value_of_known_key_has_unit(kind: str, path: str, value: FieldValue, shown: str) -> None:
     assert str(format_value(kind, path, value)) == shown
 
 
-def test_long_values_are_cut_around_their_difference() -> None:
+def test_long_values_are_truncated_around_difference() -> None:
     common = "x" * 5_000
     field = FieldChange("config.k", common + "A" + common, common + "B" + common)
     shown = format_field(update(field), field)
@@ -398,7 +398,7 @@ def test_long_values_are_cut_around_their_difference() -> None:
 
 
 @given(strategies.field_changes())
-def test_values_that_differ_look_different(field: FieldChange) -> None:
+def test_different_values_are_printed_differently(field: FieldChange) -> None:
     shown = format_field(update(field), field)
     assert shown.before is not None
     assert shown.after is not None
@@ -426,19 +426,19 @@ def test_values_that_differ_look_different(field: FieldChange) -> None:
         ("größe 日本 😀 50 %", "größe 日本 😀 50 %"),
     ],
 )
-def test_printable(raw: str, shown: str) -> None:
+def test_printable_escapes_control_characters(raw: str, shown: str) -> None:
     assert printable(raw) == shown
 
 
 @given(st.text() | strategies.hostile_text())
-def test_printable_is_plain_and_stays_as_it_is(text: str) -> None:
+def test_printable_text_is_stable(text: str) -> None:
     shown = printable(text)
     assert all(map(is_plain, shown))
     assert printable(shown) == shown
 
 
 @given(st.text() | strategies.hostile_text(), st.integers(1, 20))
-def test_clipping_counts_what_is_missing(text: str, limit: int) -> None:
+def test_clipped_text_counts_missing_characters(text: str, limit: int) -> None:
     shown = clipped(text, limit)
     if shown != printable(text):
         head, _, note = shown.rpartition("… (")
@@ -447,16 +447,14 @@ def test_clipping_counts_what_is_missing(text: str, limit: int) -> None:
 
 
 @given(strategies.plans(), strategies.headers(), st.booleans(), st.none() | st.integers(1, 120))
-def test_no_text_reaches_the_terminal_raw(
-    plan: Plan, header: PlanHeader, verbose: bool, width: int | None
-) -> None:
+def test_foreign_text_is_printable(plan: Plan, header: PlanHeader, verbose: bool, width: int | None) -> None:
     text = render_plan(plan, header, verbose=verbose, width=width)
     assert all(char == "\n" or is_plain(char) for char in text.plain)
     assert all(map(is_plain, render_provenance(header).plain))
 
 
 @given(strategies.plans(), strategies.headers())
-def test_no_name_can_forge_a_change_or_a_summary(plan: Plan, header: PlanHeader) -> None:
+def test_names_cannot_imitate_changes_or_summary(plan: Plan, header: PlanHeader) -> None:
     lines = render_plan(plan, header).plain.split("\n")
     titles = [line for line in lines if line.startswith(("  + ", "  ~ ", "  - ", "  ! "))]
     assert len(titles) == len(plan.changes)
@@ -485,7 +483,7 @@ AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
         ("1:2,1:2", "2:1,1:2", "1 partition: a different preferred leader"),
     ],
 )
-def test_what_happens_to_replicas_is_described_in_words(before: str, after: str, told: str) -> None:
+def test_placement_change_is_described(before: str, after: str, told: str) -> None:
     lines = lines_of(plan_of(update(FieldChange("placement", before, after, before, after))))
     assert has_line(lines, "placement", told)
     assert not has_line(lines, "→")
@@ -505,7 +503,7 @@ def test_replicas_of_each_partition_are_listed_if_asked() -> None:
     ]
 
 
-def test_replicas_of_a_new_topic_are_counted_and_listed_if_asked_for() -> None:
+def test_replicas_of_new_topic_are_counted_and_listed_if_verbose() -> None:
     state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 2, "placement": "1:2,2:3,1:2"}
     plan = plan_of(Create(topic("t"), state))
     lines = lines_of(plan)
@@ -529,11 +527,11 @@ def test_replicas_of_a_new_topic_are_counted_and_listed_if_asked_for() -> None:
         ("a name of `` ` ``: one", ["`"]),
     ],
 )
-def test_code_is_between_words(message: str, codes: list[str]) -> None:
+def test_code_in_text_is_split(message: str, codes: list[str]) -> None:
     assert [piece for piece, is_code in split_code(message) if is_code] == codes
 
 
-def test_prose_is_broken_between_words_and_never_within_a_name_or_code() -> None:
+def test_prose_is_wrapped_but_names_and_code_are_not() -> None:
     name = "a" * 90
     lines = wrap_text(
         f"look at {name}, or {command('reset', 'one  two', options=('--to', 'a'))} 5 %", 30, "  "
@@ -578,7 +576,7 @@ def build_refused(number: int, reason: str, remedy: str | None) -> list[PlannedC
     ],
     ids=["brake", "brake and rule", "forbidden", "unhealthy", "errors"],
 )
-def test_what_decides_the_verdict_comes_first_and_once(
+def test_deciding_finding_is_printed_first_and_once(
     diagnostics: tuple[Diagnostic, ...], reason: str, remedy: str | None
 ) -> None:
     safe = [
@@ -596,7 +594,7 @@ def test_what_decides_the_verdict_comes_first_and_once(
     assert sum("KF109" in line for line in render_plan(plan).plain.splitlines()) <= 12
 
 
-def test_refused_change_is_not_also_one_for_later() -> None:
+def test_refused_change_is_not_also_deferred() -> None:
     plan = plan_of(update(retention("1", "2", RiskAssessment()), LATER), Status.REFUSED, "forbidden")
     for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
         assert "not applied yet" not in shown
@@ -613,9 +611,7 @@ def test_refused_change_is_not_also_one_for_later() -> None:
         ("rr", (), "2 refused, 0 unchanged."),
     ],
 )
-def test_summary_reports_what_brokers_did_not_validate(
-    statuses: str, unvalidated: Sequence[str], end: str
-) -> None:
+def test_summary_names_unvalidated_resources(statuses: str, unvalidated: Sequence[str], end: str) -> None:
     sorts = {"p": Status.PLANNED, "c": Status.NEEDS_CONSENT, "r": Status.REFUSED}
     changes = [
         PlannedChange(update(retention("1", "2"), name=name), sorts[status])
@@ -636,7 +632,7 @@ def test_summary_reports_what_brokers_did_not_validate(
         ("pd", "2 of 2 changes will be applied (1 of them in part)"),
     ],
 )
-def test_prompt_shows_how_much_is_applied(statuses: str, extent: str) -> None:
+def test_prompt_counts_changes_to_be_applied(statuses: str, extent: str) -> None:
     sorts, longer = {"c": Status.NEEDS_CONSENT, "r": Status.REFUSED}, retention("1", "2")
     changes = [
         PlannedChange(update(LATER if sort == "d" else longer), sorts.get(sort, Status.PLANNED))

@@ -133,12 +133,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 @pytest.mark.parametrize("scene", reports())
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_makes_the_page_scroll_sideways(seen: Seen, scene: str, width: int) -> None:
+def test_page_does_not_scroll_sideways(seen: Seen, scene: str, width: int) -> None:
     measured = seen.measurements[f"{scene} at {width}"]
     assert measured == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
 
 
-def test_measure_sees_what_sticks_out(seen: Seen) -> None:
+def test_overflow_is_measured(seen: Seen) -> None:
     measured = seen.measurements["what sticks out"]
     assert measured["scroll"] > PHONE
     assert measured["wide"] == ["P."]
@@ -146,7 +146,7 @@ def test_measure_sees_what_sticks_out(seen: Seen) -> None:
     assert measured["hidden"] == 1
 
 
-def test_page_is_light_or_dark_as_the_reader_likes(seen: Seen) -> None:
+def test_page_follows_light_or_dark_preference(seen: Seen) -> None:
     light, dark = seen.shots["light"], seen.shots["dark"]
     for shot in (light, dark):
         assert (shot.width, shot.height) == (800, 700)

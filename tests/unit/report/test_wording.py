@@ -66,20 +66,20 @@ hostile = pytest.mark.parametrize("name", HOSTILE)
 
 
 @given(names, names)
-def test_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
+def test_printed_command_is_parsed_by_shell(name: str, value: str) -> None:
     words = words_of(f"so: {command('reset', name, options=('--to', value))}.")
     assert words[:2] == ["kafkaform", "reset"]
     assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
     assert not name.startswith("-") or words[-2:] == ["--", name]
 
 
-def test_spans() -> None:
+def test_number_spans_are_joined() -> None:
     assert spans([]) == ""
     assert spans([3]) == "3"
     assert spans([7, 0, 1, 2, 9, 10]) == "0-2,7,9-10"
 
 
-def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
+def test_commands_in_messages_are_quoted_by_command() -> None:
     """Each command with a value in it is made by `command`, which quotes."""
     bare = re.compile(rf"\bkafkaform (?:{'|'.join(COMMANDS)})(?: [a-z.-]+)* ['\"]?$")
     found = []
@@ -98,7 +98,7 @@ def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
     ("path", "value"),
     [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
 )
-def test_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
+def test_suggested_setting_is_valid_spec(path: str, value: object) -> None:
     problems: list[Problem] = []
     head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
     text = head + indent(setting(path, value).strip("`"), "  ")
@@ -156,7 +156,7 @@ def check_rules(name: str) -> str | None:
     ],
     ids=["deletion", "reversal", "rule"],
 )
-def test_advice_names_the_group_in_its_command(advise: Callable[[str], str | None], name: str) -> None:
+def test_advice_has_command_with_group_name(advise: Callable[[str], str | None], name: str) -> None:
     assert name in words_of(str(advise(name)))
 
 
@@ -172,7 +172,7 @@ def read_allow_values(text: str) -> list[str]:
 
 
 @hostile
-def test_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
+def test_suggested_consent_covers_named_resource_only(name: str) -> None:
     plan = deletion(name)
     (flag,) = read_allow_values(render_plan(plan, width=80).plain)
     grant = Grant.parse(flag)
@@ -184,7 +184,7 @@ def test_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> Non
 
 
 @hostile
-def test_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
+def test_remedy_keeps_name_complete_in_text_and_markdown(name: str) -> None:
     plan = deletion(name)
     text = render_plan(plan, width=80).plain
     (line,) = [line for line in text.splitlines() if "kafkaform reset" in line]
@@ -220,7 +220,7 @@ def code_spans(markdown: str) -> list[str]:
 
 
 @hostile
-def test_ways_out_of_drift_in_every_format(name: str) -> None:
+def test_drift_commands_keep_names_in_every_format(name: str) -> None:
     cluster, desired = tombstone(name)
     drift = drift_in(cluster, desired)
     (drifted,) = drift.resources

@@ -200,7 +200,7 @@ def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expe
     assert list_paths(tmp_path, **spec) == expected
 
 
-def test_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
+def test_applying_account_has_no_redundant_acls(tmp_path: Path) -> None:
     some = list_paths(tmp_path, kafkaform="apply", manages=[{"prefix": "orders."}])
     every = list_paths(tmp_path, kafkaform="apply")
     for declared in (some, every):
@@ -212,7 +212,7 @@ def test_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
     assert "allow Read on topic __kafkaform_lock" in some - every, "`*` includes it"
 
 
-def test_group_lends_its_topics_to_each_host(tmp_path: Path) -> None:
+def test_consumes_grants_group_topics_to_each_host(tmp_path: Path) -> None:
     group = manifest("billing", "ConsumerGroup", topics=["orders", "refunds"])
     declared = load_manifests(
         tmp_path, manifest("a", consumes=[{"group": "billing"}], hosts=["10.0.0.1"]), group
@@ -225,7 +225,7 @@ def test_group_lends_its_topics_to_each_host(tmp_path: Path) -> None:
     }
 
 
-def test_manifests_of_one_principal_are_one_resource(tmp_path: Path) -> None:
+def test_manifests_of_principal_are_merged(tmp_path: Path) -> None:
     first = manifest("a", principals=[USER, "User:next"], produces=["orders"])
     second = manifest("b", produces=["orders", "refunds"])
     absent = manifest("c", principals=["User:gone"], produces=["orders"], state="absent")
@@ -257,7 +257,7 @@ def test_manifests_of_one_principal_are_one_resource(tmp_path: Path) -> None:
         ({"hosts": []}, "must not be empty"),
     ],
 )
-def test_problem_of_a_spec_has_a_place(tmp_path: Path, spec: dict[str, Any], message: str) -> None:
+def test_invalid_spec_is_located(tmp_path: Path, spec: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as error:
         load_manifests(tmp_path, manifest("a", **spec))
     (problem,) = error.value.problems
@@ -287,7 +287,7 @@ ACLS = draw_acls(NAMES, st.booleans())
 
 
 @given(ACLS)
-def test_paths_and_acls_map_one_to_one(given_acl: Acl) -> None:
+def test_acl_path_is_parsed_back(given_acl: Acl) -> None:
     path = write_path(given_acl)
     assert parse_path(path, USER) == given_acl
     assert path.isprintable()
@@ -296,13 +296,13 @@ def test_paths_and_acls_map_one_to_one(given_acl: Acl) -> None:
 @pytest.mark.parametrize(
     "path", ["", "allow Read on topic", "allow Fly on topic x", "may Read on topic x", "partitions"]
 )
-def test_other_paths_are_no_acls(path: str) -> None:
+def test_invalid_acl_paths_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is not an ACL"):
         parse_path(path, USER)
 
 
 @given(st.lists(ACLS, max_size=4), ACLS, st.sampled_from(["a", "ab", "x", "*"]))
-def test_covered_acl_changes_no_decision(others: list[Acl], extra: Acl, name: str) -> None:
+def test_covered_acl_does_not_change_decisions(others: list[Acl], extra: Acl, name: str) -> None:
     """Covered by one that allows: removing it changes nothing, whatever else there is."""
     broad = next((second for second in others if second.is_allowed and covers(second, extra)), None)
     if broad is None or broad == extra:
@@ -358,7 +358,7 @@ def test_covered_acl_changes_no_decision(others: list[Acl], extra: Acl, name: st
         ),
     ],
 )
-def test_acls_are_written_as_shorthand_where_it_is_exact(live: list[str], spec: dict[str, Any]) -> None:
+def test_acls_are_written_as_exact_shorthand(live: list[str], spec: dict[str, Any]) -> None:
     assert write_spec(USER, [acl(f"allow {right}") for right in live]) == {"principals": [USER], **spec}
 
 
@@ -369,7 +369,7 @@ def fail(*problem: object, **_: object) -> None:
 @given(
     st.sets(draw_acls(st.sampled_from(["a", "ab", "*"]), st.sampled_from([True] * 5 + [False])), max_size=12)
 )
-def test_written_spec_means_the_same_acls(given_acls: set[Acl]) -> None:
+def test_written_spec_has_equivalent_acls(given_acls: set[Acl]) -> None:
     spec = normalise(write_spec(USER, given_acls), fail)
     hosts: Any = spec.get("hosts", ["*"])
     written = {
@@ -398,7 +398,7 @@ def test_written_spec_means_the_same_acls(given_acls: set[Acl]) -> None:
         ({"name": "*"}, "Describe on topic a"),
     ],
 )
-def test_included_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, Any], narrow: str) -> None:
+def test_covered_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, Any], narrow: str) -> None:
     spec = {"resource": "topic", "operations": ["Write"], **wide}
     declared = load_manifests(tmp_path, manifest("a", acls=[spec]))
     live = [acl(path) for path in (f"allow {narrow}", *(declared[0].state or ()))]
@@ -417,7 +417,9 @@ def test_included_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str,
         ("Alter on cluster prefix kafka-cluster", False),
     ],
 )
-def test_odd_acl_is_shown_adopted_and_removed(tmp_path: Path, odd: str, is_declarable: bool) -> None:
+def test_unusual_acl_is_planned_adopted_or_refused_and_removed(
+    tmp_path: Path, odd: str, is_declarable: bool
+) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["orders"]))
     live = {"allow Write on topic orders", "User:root allow Alter on cluster"}
     added = {f"allow {odd}", f"deny {odd}"}
@@ -452,7 +454,7 @@ FIELDS: dict[str, FieldCase] = {
 
 
 @pytest.mark.parametrize("case", FIELDS.values(), ids=FIELDS)
-def test_hazards_of_granted_and_removed_rights(tmp_path: Path, case: FieldCase) -> None:
+def test_granted_and_removed_rights_have_hazards(tmp_path: Path, case: FieldCase) -> None:
     spec, live, settings, expected = case
     planned = plan(load_manifests(tmp_path, manifest("a", **spec)), live, settings)
     assert {path: hazard for path, (_, hazard) in list_fields(planned).items()} == expected
@@ -460,7 +462,7 @@ def test_hazards_of_granted_and_removed_rights(tmp_path: Path, case: FieldCase) 
     assert any(each.status is Status.NEEDS_CONSENT for each in planned.changes) is bool(needs_consent)
 
 
-def test_plan_of_a_part_removes_nothing(tmp_path: Path) -> None:
+def test_partial_plan_removes_no_acls(tmp_path: Path) -> None:
     declared = load_manifests(tmp_path, manifest("a", **PRODUCES))
     assert not plan(declared, [ORDERS, SECRET], part=True).changes
 
@@ -485,7 +487,7 @@ def test_grants_are_carried_out_before_revocations(tmp_path: Path) -> None:
         (AuthorizerSettings(frozenset(), None, "User:root"), {"closes-access"}),
     ],
 )
-def test_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
+def test_first_acl_of_open_resource_needs_consent(
     tmp_path: Path, settings: AuthorizerSettings, hazards: set[str]
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["orders", "known"]))
@@ -522,7 +524,7 @@ def test_new_resource_is_not_closed_where_the_setting_is_unknown(
     assert (line in show(planned)) is (allow_everyone is None and hazards != ())
 
 
-def test_acls_removed_together_open_a_resource(tmp_path: Path) -> None:
+def test_joint_removal_of_acls_opens_resource(tmp_path: Path) -> None:
     first = manifest("a", **PRODUCES)
     planned = plan(load_manifests(tmp_path, first), [ORDERS, SECRET, "allow Write on topic secret"], OPEN)
     assert set(list_fields(planned).values()) == {(None, "opens-access")}
@@ -536,7 +538,7 @@ def test_acls_removed_together_open_a_resource(tmp_path: Path) -> None:
     assert list_fields(planned)["allow Read on topic orders"][1] == "access-removal"
 
 
-def test_right_that_only_a_removed_acl_keeps_is_lost(tmp_path: Path) -> None:
+def test_right_kept_only_by_removed_acl_is_lost(tmp_path: Path) -> None:
     first, everyone = manifest("a", **PRODUCES), manifest("b", principals=["User:*"], state="absent")
     live = [ORDERS, OTHER, f"User:* {OTHER}"]
     settings = AuthorizerSettings(frozenset({"User:root"}), False, "User:root")
@@ -545,7 +547,7 @@ def test_right_that_only_a_removed_acl_keeps_is_lost(tmp_path: Path) -> None:
     assert list_fields(plan(load_manifests(tmp_path, first), live)) == {OTHER: (None, "")}
 
 
-def test_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> None:
+def test_whole_access_change_needs_consent_per_hazard(tmp_path: Path) -> None:
     live = ["allow Write on topic x", "allow Read on topic y", f"{B} allow Read on topic y"]
     denied = {"resource": "topic", "name": "y", "operations": ["Read"], "permission": "deny"}
     for spec, acls, hazards in (
@@ -556,7 +558,7 @@ def test_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> No
         assert change.missing == hazards
 
 
-def test_account_that_applies_loses_nothing(tmp_path: Path) -> None:
+def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), False, USER)
     super_user = AuthorizerSettings(frozenset({USER}), False, USER)
     declared = load_manifests(tmp_path, manifest("a", **PRODUCES))
@@ -572,11 +574,11 @@ def test_account_that_applies_loses_nothing(tmp_path: Path) -> None:
         assert change.status is status
 
 
-def test_without_a_reading_settings_are_unknown() -> None:
+def test_access_settings_without_reading_are_unknown() -> None:
     assert AccessFacts().reading.settings == AuthorizerSettings(None, None, None)
 
 
-def test_consent_in_a_manifest_is_for_one_acl(tmp_path: Path) -> None:
+def test_manifest_consent_covers_named_acl_only(tmp_path: Path) -> None:
     consented = manifest("a", **PRODUCES)
     consented["metadata"]["annotations"] = {"kafkaform/allow": f"access-removal of {SECRET}: it was retired"}
     declared = load_manifests(tmp_path, consented)
@@ -603,7 +605,7 @@ EVERYTHING = {"resource": "cluster", "operations": ["All"]}
         ({"produces": ["orders"]}, Status.NEEDS_CONSENT),
     ],
 )
-def test_first_acl_of_another_one_must_not_close_what_an_apply_needs(
+def test_first_acl_closing_resource_needed_by_apply_is_refused(
     tmp_path: Path, spec: dict[str, Any], status: Status, allow_everyone: bool | None
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", **spec))
@@ -617,7 +619,7 @@ def test_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     assert change.missing == ("closes-access",), "a super user loses nothing"
 
 
-def test_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
+def test_applying_account_can_declare_own_access_first(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), True, OWN)
     own = manifest("own", principals=[OWN], acls=[EVERYTHING])
     second = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
@@ -634,7 +636,7 @@ def test_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -
     assert change.status is Status.REFUSED
 
 
-def test_others_that_remain_do_not_hide_that_the_account_loses_a_right(tmp_path: Path) -> None:
+def test_lost_right_of_applying_account_is_found_despite_remaining_acls(tmp_path: Path) -> None:
     everyone, restricted = (AuthorizerSettings(frozenset(), allowed, OWN) for allowed in (True, False))
     declared = load_manifests(tmp_path, manifest("a", principals=[OWN], produces=["x"]))
     lost, from_one_host = f"{OWN} allow Read on topic y", f"{OWN} allow Read on topic y from 10.0.0.1"
@@ -667,7 +669,7 @@ _NEAR = builds(
     frozenset(acl(f"{principal} allow All on topic {RECORD_TOPIC}") for principal in ("User:*", USER)),
     True,
 )
-def test_account_keeps_its_rights_whatever_part_of_a_plan_is_applied(
+def test_applying_account_keeps_rights_for_any_partial_apply(
     live: frozenset[Acl], wanted: frozenset[Acl], allow_everyone: bool | None
 ) -> None:
     """By changes that are refused for another reason, or wait for consent, others must not become harmful."""
@@ -703,7 +705,7 @@ def show(planned: Plan, folder: Path | None = None) -> str:
 TOPICS = ("orders.v1", "orders.v2", "payments.v1", "refunds")
 
 
-def test_plan_names_what_closes_and_who_loses_it(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_plan_of_closed_resources_matches_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     declared = load_manifests(
         tmp_path,
         manifest(
@@ -718,7 +720,7 @@ def test_plan_names_what_closes_and_who_loses_it(tmp_path: Path, golden: Snapsho
     assert shown == golden(name="closed.txt")
 
 
-def test_plan_names_groups_that_stop(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_plan_of_stopping_groups_matches_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     group = manifest("billing", "ConsumerGroup", topics=["orders.v1", "refunds"])
     live = [
         "allow Read on group billing",
@@ -731,7 +733,7 @@ def test_plan_names_groups_that_stop(tmp_path: Path, golden: SnapshotAssertion) 
     assert shown == golden(name="groups.txt")
 
 
-def test_plan_names_what_opens(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_plan_of_opened_resources_matches_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["x"], state="absent"))
     live = ["allow Read on topic prefix orders.", "User:b allow Read on topic orders.v2"]
     settings = AuthorizerSettings(frozenset(), None, "User:root")
@@ -742,7 +744,9 @@ def test_plan_names_what_opens(tmp_path: Path, golden: SnapshotAssertion) -> Non
 @given(
     st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
 )
-def test_numbers_of_reach(live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None) -> None:
+def test_reach_counts_match_authorizer(
+    live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None
+) -> None:
     settings = AuthorizerSettings(frozenset({"User:b"}), allow_everyone, OWN)
     deleted = frozenset(sorted(live, key=str)[:2])
 
@@ -773,7 +777,7 @@ def test_numbers_of_reach(live: frozenset[Acl], created: frozenset[Acl], allow_e
 # --- what nobody declares --------------------------------------------------------------------------
 
 
-def test_pruning_takes_only_owned_principals_and_waits_for_consent() -> None:
+def test_pruning_takes_owned_principals_with_consent() -> None:
     names = ("User:app-old", "User:app-ignored", "User:other", "User:app-kept")
     cluster = build_cluster(f"{name} allow Read on topic x" for name in names)
     ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
@@ -794,7 +798,7 @@ def test_pruning_takes_only_owned_principals_and_waits_for_consent() -> None:
     assert [ref.name for ref in planned.unmanaged] == ["User:app-kept", "User:app-old", "User:other"]
 
 
-def test_branch_is_the_cause_of_the_rights_that_its_manifests_lose(tmp_path: Path) -> None:
+def test_rights_lost_by_branch_are_attributed_to_branch(tmp_path: Path) -> None:
     first = manifest("a", principals=[USER, "User:next"], produces=["orders", "both", "removed"])
     second = manifest("b", produces=["both"])
     lost, stray = "allow Write on topic removed", "allow Read on topic stray"
@@ -823,7 +827,7 @@ def test_branch_is_the_cause_of_the_rights_that_its_manifests_lose(tmp_path: Pat
     assert "this account cannot see" in note.message
 
 
-def test_drift_becomes_items_of_the_manifest(tmp_path: Path) -> None:
+def test_drifted_acls_become_manifest_items(tmp_path: Path) -> None:
     gone = {"resource": "topic", "name": "gone", "operations": ["Read"]}
     declared = load_manifests(tmp_path, manifest("a", produces=["orders"], acls=[gone]))
     live = ["allow Write on topic orders", "deny All on cluster", "allow Read on group g"]

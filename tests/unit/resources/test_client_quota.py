@@ -96,7 +96,7 @@ PROBLEMS = {
 }
 
 
-def test_messages_of_manifest_problems(file: ManifestFile, golden: SnapshotAssertion) -> None:
+def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: SnapshotAssertion) -> None:
     texts = {name: TEXT.replace(before, after) for name, (before, after) in PROBLEMS.items()}
     named = TEXT.replace("user=alice", "alice").replace("spec:", "spec:\n  entity: {user: alice}")
     texts["entity in another spelling"] = named
@@ -104,7 +104,7 @@ def test_messages_of_manifest_problems(file: ManifestFile, golden: SnapshotAsser
     assert catalogue == golden(name="manifest_problems.txt")
 
 
-def test_limits_are_declared_by_their_kafka_names(file: ManifestFile) -> None:
+def test_limits_are_declared_by_kafka_names(file: ManifestFile) -> None:
     (desired,) = file.load()
     assert (desired.ref, desired.state) == (ALICE, {CONSUMER: "2000000", PRODUCER: "1000000"})
     assert listed_kinds([topic("orders")]) == listed_kinds([]) == ("Topic", "ConsumerGroup")
@@ -123,7 +123,7 @@ def test_limits_are_declared_by_their_kafka_names(file: ManifestFile) -> None:
         ("producer_byte_rate", "0", "0"),
     ],
 )
-def test_values_have_units(file: ManifestFile, name: str, value: str, canonical: str) -> None:
+def test_limits_accept_units(file: ManifestFile, name: str, value: str, canonical: str) -> None:
     file.edit("    consumer_byte_rate: 2000000\n", "")
     (desired,) = file.edit("producer_byte_rate: 1000000", f"{name}: {value}")
     assert desired.state == {f"config.{name}": canonical}
@@ -153,7 +153,7 @@ def test_entity_agrees_with_the_name(file: ManifestFile, name: str, entity: str)
     assert written["entity"] == desired.intent.spec["entity"]
 
 
-def test_quota_without_a_limit_may_be_absent(file: ManifestFile) -> None:
+def test_absent_quota_needs_no_limit(file: ManifestFile) -> None:
     file.path.write_text(TEXT.replace("1000000", "null").replace("2000000", "null"))
     (desired,) = file.edit("spec:", "spec:\n  state: absent")
     assert desired.state is None
@@ -194,7 +194,7 @@ def test_lower_limit_is_a_cut(
 
 
 @pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
-def test_limit_of_a_default_is_in_force_where_there_is_no_other(
+def test_effective_default_limit_is_compared(
     cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
 ) -> None:
     set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
@@ -204,7 +204,7 @@ def test_limit_of_a_default_is_in_force_where_there_is_no_other(
     assert limit in join_reasons(plan)
 
 
-def test_plan_shows_limits_per_broker_and_of_all(file: ManifestFile) -> None:
+def test_plan_shows_limits_per_broker_and_in_total(file: ManifestFile) -> None:
     text = " ".join(render_plan(file.plan()).plain.split())
     assert "1 MB (1000000)" in text
     assert "above 1 MB/s on each broker, 3 MB/s on all 3" in text
@@ -222,7 +222,7 @@ def test_null_limit_is_removed(cluster: MemoryCluster, applied: ManifestFile) ->
 
 
 @pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
-def test_limit_that_protects_the_cluster_is_removed_with_consent(file: ManifestFile, name: str) -> None:
+def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> None:
     ref = ResourceRef("ClientQuota", name)
     file.edit("user=alice", name)
     file.apply()
@@ -260,7 +260,7 @@ def test_refusal_of_brokers_is_in_plan_and_result(cluster: MemoryCluster, file: 
     assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
 
 
-def test_plan_that_was_changed_by_hand_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
+def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
     (planned,) = file.plan().changes
     assert isinstance(planned.change, Create)
     odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
@@ -277,7 +277,7 @@ LIMITS = st.none() | st.integers(0, 10**9)
 
 
 @given(LIMITS, LIMITS, LIMITS, st.sampled_from(["user=alice", "user=<default>"]))
-def test_change_is_safe_unless_it_lowers_what_is_in_force(
+def test_quota_change_is_safe_unless_effective_limit_decreases(
     before: int | None, after: int | None, fallback: int | None, name: str
 ) -> None:
     own = {PRODUCER: str(before)} if before is not None else {}
@@ -306,7 +306,7 @@ def test_change_is_safe_unless_it_lowers_what_is_in_force(
         ("request_percentage", "inf"),
     ],
 )
-def test_live_value_that_is_no_limit_is_judged_and_not_adopted(limit: str, odd: str) -> None:
+def test_invalid_live_limit_is_judged_and_not_adopted(limit: str, odd: str) -> None:
     """Brokers keep NaN and infinity (4.3.1): as a limit of its own, and as that of a default."""
     path, fallback = f"config.{limit}", f"fallback.{limit}"
     for before, after in (
@@ -339,7 +339,7 @@ def test_policy_reads_labels_and_limits(file: ManifestFile) -> None:
     assert "producer_byte_rate is 1 MB" in limit
 
 
-def test_undeclared_limit_is_drift_of_its_own(cluster: MemoryCluster, file: ManifestFile) -> None:
+def test_undeclared_limit_is_separate_drift(cluster: MemoryCluster, file: ManifestFile) -> None:
     run = file.apply()
     set_by_hand(cluster, producer_byte_rate="9000000", request_percentage="50")
     plan = file.plan(reading=True)
@@ -355,7 +355,7 @@ def test_undeclared_limit_is_drift_of_its_own(cluster: MemoryCluster, file: Mani
     assert undeclared == ["config.request_percentage"]
 
 
-def test_deleted_quota_comes_back_with_a_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
+def test_deleted_quota_is_restored_by_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
     applied.edit("spec:\n", "spec:\n  state: absent\n")
     run = applied.apply()
     log = read_record(cluster, AuditSettings())

@@ -25,7 +25,7 @@ def build_copies(size: int, growth: int = 0, largest: int = 0) -> Copies:
     return Copies(size * MIB, growth * MIB, largest * MIB)
 
 
-def test_what_does_not_fit_beside_the_reserve_is_refused_to_the_byte() -> None:
+def test_replicas_beyond_reserve_are_refused() -> None:
     assert build_space(build_log_dir()).shortage(3, build_copies(212, 10), build_copies(5)) is not None
     assert build_space(build_log_dir()).shortage(3, build_copies(136)) is None
     assert build_space(build_log_dir()).shortage(3, Copies(136 * MIB + 1)) is not None
@@ -36,7 +36,7 @@ def test_what_does_not_fit_beside_the_reserve_is_refused_to_the_byte() -> None:
     assert full.shortage(3, Copies(0), build_copies(500)) is None
 
 
-def test_replica_lies_in_one_directory_of_a_volume_that_is_online() -> None:
+def test_replica_must_fit_in_single_log_directory() -> None:
     two = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", total=100, usable=100))
     assert two.shortage(3, build_copies(150, largest=75)) is None
     assert "its largest replica" in str(two.shortage(3, build_copies(150, largest=150)))
@@ -52,7 +52,7 @@ def test_replica_lies_in_one_directory_of_a_volume_that_is_online() -> None:
     assert "since Kafka 3.3" in str(dead.doubt(3, build_copies(1)))
 
 
-def test_what_is_not_known_of_disks_is_doubted_and_not_refused() -> None:
+def test_unknown_disk_space_is_doubted_not_refused() -> None:
     unknown = build_space(b3="not authorised")
     assert unknown.shortage(3, build_copies(10_000)) is None
     assert "not authorised" in str(unknown.doubt(3, build_copies(1)))
@@ -70,7 +70,7 @@ def test_what_is_not_known_of_disks_is_doubted_and_not_refused() -> None:
     assert find_doubts({"a": needed["a"]}, two) == {}
 
 
-def test_topics_add_up_and_the_smallest_come_first() -> None:
+def test_topic_sizes_are_added_smallest_first() -> None:
     needed = {
         "b": {3: build_copies(100)},
         "a": {3: build_copies(100), 4: build_copies(1)},
@@ -84,7 +84,7 @@ def test_topics_add_up_and_the_smallest_come_first() -> None:
     assert sorted(find_shortages(needed, {3: build_copies(40)}, disks)) == ["a", "b"]
 
 
-def test_messages_of_shortages_and_doubts(golden: SnapshotAssertion) -> None:
+def test_shortage_and_doubt_messages_match_golden(golden: SnapshotAssertion) -> None:
     tight = build_space(build_log_dir(path="/a", usable=30), build_log_dir(path="/b", total=1000, usable=900))
     unread = build_space(b3="not authorised")
     messages = {

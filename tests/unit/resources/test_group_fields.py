@@ -19,17 +19,17 @@ TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
 
 
 @given(TOPICS, st.integers(0, 2**31 - 1))
-def test_partition_is_found_again_in_its_field(topic: str, number: int) -> None:
+def test_partition_path_is_parsed_back(topic: str, number: int) -> None:
     assert partition_of(partition_path((topic, number))) == (topic, number)
 
 
 @given(TOPICS)
-def test_field_of_a_topic_is_of_no_partition(topic: str) -> None:
+def test_topic_path_has_no_partition(topic: str) -> None:
     assert partition_of(topic_path(topic)) is None
 
 
 @pytest.mark.parametrize("path", ["partitions", "config.a:1", "offsets.orders.v1", "members.expected"])
-def test_other_fields_are_of_no_partition(path: str) -> None:
+def test_other_paths_have_no_partition(path: str) -> None:
     assert partition_of(path) is None
 
 

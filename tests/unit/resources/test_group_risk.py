@@ -143,7 +143,7 @@ CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
 @pytest.mark.parametrize(
     ("name", "before", "after", "hazard", "others"), CASES, ids=[f"{n} {b} to {a}" for n, b, a, *_ in CASES]
 )
-def test_change_of_a_config_has_its_risk_and_hazard(
+def test_config_change_has_risk_and_hazard(
     name: str, before: FieldValue, after: FieldValue, hazard: str, others: Values
 ) -> None:
     assessment = judge_config(name, before, after, others)
@@ -162,7 +162,7 @@ def test_harmless_config_is_safe(name: str) -> None:
         assert judge_config(name, before, after) == SAFE
 
 
-def test_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclassified_config_is_disruptive(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "share.assignment.interval.ms"
     monkeypatch.delitem(HARMLESS, name)
     assessment = judge_config(name, "5000", "6000")
@@ -199,7 +199,7 @@ def test_first_offset_is_safe() -> None:
     assert judge(path, UpdateContext(REF, {}, {path: "latest"}, Intent(), FACTS)) == SAFE
 
 
-def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
+def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     gone = Facts("c").add_part(
         RecordFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
     )
@@ -216,7 +216,7 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-def test_deletion_is_destructive_and_shows_how_to_keep_offsets() -> None:
+def test_deletion_is_destructive_and_remedy_exports_offsets() -> None:
     risks = {(assessment.risk, assessment.hazard) for assessment in DELETIONS.values()}
     assert risks == {(Risk.DESTRUCTIVE, "delete")}
     assert DELETIONS["configs"].remedy is None
@@ -242,7 +242,7 @@ def test_values_are_compared_by_meaning(
     assert KIND.field(path).equal(one, other) is is_equal
 
 
-def test_defaults_and_order_of_fields() -> None:
+def test_group_fields_have_defaults_and_order() -> None:
     assert KIND.field(f"config.{TIMEOUT}").default(FACTS) == "45000"
     assert KIND.field(f"config.{TIMEOUT}").default(Facts("c")) is None
     assert KIND.field("offsets.orders.v1").default(FACTS) is None
@@ -273,7 +273,7 @@ def test_only_missing_offsets_of_a_group_are_created() -> None:
     assert build_plan(START, build_observed(build_group(orders=1), CONFIGURED)).changes == ()
 
 
-def test_only_a_group_without_members_gets_offsets() -> None:
+def test_only_group_without_members_gets_offsets() -> None:
     (field,) = list_fields(build_plan(START, build_observed(build_group(payments=1), CONFIGURED)))
     assert (field.path, field.before, field.after, field.assessment) == (
         "offsets.orders",
@@ -304,7 +304,7 @@ def test_undeclared_configs_are_reset_and_offsets_are_not() -> None:
     ],
     ids=["in use", "protected", "without consent", "with consent"],
 )
-def test_deletion_of_a_group(live: Group, intent: Intent, status: Status) -> None:
+def test_group_deletion_follows_members_and_protection(live: Group, intent: Intent, status: Status) -> None:
     (change,) = build_plan(None, build_observed(live), intent).changes
     assert change.status is status
     assert (change.remedy == "stop its members first") is bool(live.members)
@@ -324,7 +324,7 @@ OBSTACLES: dict[str, tuple[Change, Group]] = {
 }
 
 
-def test_messages_of_obstacles(golden: SnapshotAssertion) -> None:
+def test_obstacle_messages_match_golden(golden: SnapshotAssertion) -> None:
     messages = {
         name: str(GROUP.find_obstacle(change, build_observed(group)))
         for name, (change, group) in OBSTACLES.items()
@@ -333,19 +333,19 @@ def test_messages_of_obstacles(golden: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("change", [RESET, INITIAL, CREATION, DELETION])
-def test_nothing_stands_against_a_change_of_a_group_without_members(change: Change) -> None:
+def test_group_without_members_has_no_obstacle(change: Change) -> None:
     assert GROUP.find_obstacle(change, build_observed(build_group())) is None
     assert GROUP.find_obstacle(change, build_observed(None)) is None
 
 
-def test_members_do_not_stand_against_configs() -> None:
+def test_members_do_not_prevent_config_changes() -> None:
     in_use = build_observed(build_group("m1"))
     config = Update(REF, None, (FieldChange(f"config.{TIMEOUT}", None, "50000"),))
     assert GROUP.find_obstacle(config, in_use) is None
     assert GROUP.find_obstacle(Create(REF, {"config.share.isolation.level": "x"}), in_use) is None
 
 
-def test_plans_of_groups_read_well(golden: SnapshotAssertion) -> None:
+def test_group_plans_match_golden(golden: SnapshotAssertion) -> None:
     deletion = build_plan(None, build_observed(build_group(orders=2), CONFIGURED))
     text = render_plan(build_plan(START, None)).plain + render_plan(deletion).plain
     assert text == golden(name="plans.txt")

@@ -47,7 +47,7 @@ def is_valid(spec: dict[str, Any]) -> bool:
     ],
     ids=str,
 )
-def test_manifests_that_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
+def test_valid_group_specs_match_schema(spec: dict[str, Any]) -> None:
     assert is_valid(spec)
 
 
@@ -77,7 +77,7 @@ def test_manifests_that_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_manifests_that_do_not_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
+def test_invalid_group_specs_do_not_match_schema(spec: dict[str, Any]) -> None:
     assert not is_valid(spec)
 
 
@@ -95,7 +95,7 @@ def test_schema_of_groups_has_every_protocol_config_and_property() -> None:
 @pytest.mark.parametrize(
     ("part", "keys"), [("config", kafka_configs.group_configs), ("client", kafka_configs.consumer_configs)]
 )
-def test_every_default_that_editors_offer_is_the_default(part: str, keys: Any) -> None:
+def test_schema_defaults_match_kafka_defaults(part: str, keys: Any) -> None:
     offered = {n: p["default"] for n, p in PARTS[part]["properties"].items() if p.get("default", "") != ""}
     assert len(offered) > 15
     for name, value in offered.items():
@@ -112,7 +112,7 @@ def load_defaults(defaults: str, folder: Path) -> Settings:
     return read_settings(path)
 
 
-def test_defaults_of_groups_are_layers_of_their_own(tmp_path: Path) -> None:
+def test_group_defaults_are_separate_layers(tmp_path: Path) -> None:
     text = "    lag: {maxTime: 10m}\n    offsets: {initial: 2026-11-01T00:00:00Z}\n"
     text += "    overrides: {dev: {lag: {maxTime: 1h}}}\n"
     layers = load_defaults(text, tmp_path).build_context("dev").defaults["ConsumerGroup"]
@@ -125,7 +125,7 @@ def test_defaults_of_groups_are_layers_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spec", [{"state": "absent"}, {"topics": ["a"]}, {"members": {"expectd": 1}}], ids=str
 )
-def test_defaults_hold_nothing_that_makes_no_sense_of_all_groups(spec: dict[str, Any]) -> None:
+def test_group_defaults_exclude_resource_specific_fields(spec: dict[str, Any]) -> None:
     validator = Draft202012Validator(load_schema("config"))
 
     def accepts(default: dict[str, Any]) -> bool:

@@ -32,7 +32,7 @@ WHOLE: Layer = {
 }
 
 
-def test_rules_get_the_keys_of_the_manifest_with_numbers_and_canonical_texts() -> None:
+def test_normalised_intent_has_numbers_and_canonical_text() -> None:
     _, intent = resolve_group(WHOLE)
     interval = {"max.poll.interval.ms": "300000"}
     assert intent.spec == {
@@ -52,7 +52,7 @@ def test_durations_are_milliseconds_and_the_default_protocol_is_classic() -> Non
     assert resolve_group({"topics": ["t"], "protocol": "streams"})[1].spec["protocol"] == "streams"
 
 
-def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
+def test_layers_are_merged_per_setting_and_null_removes() -> None:
     default: Layer = {"members": {"max": 3}, "client": {"max.poll.records": "10"}, "lag": {"maxTime": "1h"}}
     over: Layer = {"topics": ["other"], "members": {"expected": 1}, "client": {"fetch.min.bytes": "1KiB"}}
     spec = resolve_group(default, WHOLE, over)[1].spec
@@ -80,7 +80,7 @@ def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
     assert GROUP.reads(intent) == ("t",)
 
 
-def test_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> None:
+def test_group_state_has_configs_and_initial_offsets() -> None:
     state, _ = resolve_group(WHOLE)
     assert state == {
         "config.consumer.session.timeout.ms": "50000",
@@ -98,7 +98,7 @@ def test_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> Non
     ("written", "canonical"),
     [("latest", "latest"), ("360m ago", "6h ago"), ("2026-11-01T01:00:00+01:00", "2026-11-01T00:00:00Z")],
 )
-def test_start_has_one_spelling(written: str, canonical: str) -> None:
+def test_initial_offset_is_canonical(written: str, canonical: str) -> None:
     state, intent = resolve_group({"topics": ["t"], "offsets": {"initial": written}})
     assert state == {"offsets.t": canonical}
     assert intent.spec["offsets"] == {"initial": canonical}
@@ -113,13 +113,13 @@ def test_start_has_one_spelling(written: str, canonical: str) -> None:
         ("com.example.Own, org.apache.kafka.clients.consumer.RangeAssignor", "com.example.Own,range"),
     ],
 )
-def test_kafkas_own_assignors_have_short_names(written: object, canonical: str) -> None:
+def test_kafka_assignors_have_short_names(written: object, canonical: str) -> None:
     client = normalise_group({"client": {"partition.assignment.strategy": written}})["client"]
     assert client == {"partition.assignment.strategy": canonical}
 
 
 @pytest.mark.parametrize("name", sorted(kafka_configs.group_configs()))
-def test_every_group_config_of_kafka_can_be_declared_by_its_default(name: str) -> None:
+def test_every_group_config_accepts_own_default(name: str) -> None:
     key = kafka_configs.group_configs()[name]
     assert normalise_group({"config": {name: key.default}})["config"] == {name: key.default}
 
@@ -170,7 +170,7 @@ PROBLEMS: list[Layer] = [
 ]
 
 
-def test_problems_of_a_spec(golden: SnapshotAssertion) -> None:
+def test_spec_problem_messages_match_golden(golden: SnapshotAssertion) -> None:
     """Each with its path, and whether the key is wrong or its value."""
     reports = Reports()
     resolve({}, reports)
@@ -181,7 +181,7 @@ def test_problems_of_a_spec(golden: SnapshotAssertion) -> None:
     assert reports.describe() == golden(name="problems.txt")
 
 
-def test_bad_value_is_left_out() -> None:
+def test_invalid_value_is_omitted() -> None:
     for layer in ({"config": {"share.delivery.count.limit": "1"}}, {"lag": {"maxTime": -1}}):
         assert normalise(layer, Reports()) == {}
 
@@ -191,11 +191,11 @@ def test_bad_value_is_left_out() -> None:
     [{"members": {"expected": 2, "max": 2}}, {"protocol": "share", "offsets": {"initial": None}}],
     ids=str,
 )
-def test_limit_that_is_met_is_no_problem(layer: Layer) -> None:
+def test_exact_limit_is_accepted(layer: Layer) -> None:
     assert report_group(layer) == []
 
 
-def test_no_property_that_loads_code_or_is_a_secret_is_taken() -> None:
+def test_accepted_properties_are_neither_classes_nor_secrets() -> None:
     forbidden = (".class", ".classes", ".reporters", ".providers", ".password")
     for key in filter(lambda key: is_taken(key.name), kafka_configs.consumer_configs().values()):
         assert key.type not in {kafka_configs.ConfigType.CLASS, kafka_configs.ConfigType.PASSWORD}, key.name
@@ -213,17 +213,17 @@ def load_group(text: str, folder: Path) -> Desired:
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
-def test_time_needs_no_quotes(tmp_path: Path, quote: str) -> None:
+def test_timestamp_needs_no_quotes(tmp_path: Path, quote: str) -> None:
     desired = load_group(f"  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n", tmp_path)
     assert desired.state == {"offsets.t": "2026-11-01T00:00:00Z"}
 
 
-def test_values_mean_what_is_written(tmp_path: Path) -> None:
+def test_client_values_keep_written_text(tmp_path: Path) -> None:
     desired = load_group("  client: {group.instance.id: 010, enable.auto.commit: false}\n", tmp_path)
     assert desired.intent.spec["client"] == {"group.instance.id": "010", "enable.auto.commit": "false"}
 
 
-def test_every_mistake_of_a_file_is_reported_in_one_run_with_its_place(tmp_path: Path) -> None:
+def test_every_problem_of_file_is_located(tmp_path: Path) -> None:
     text = """\
   protocol: clasic
   members: {expected: many}
@@ -246,7 +246,7 @@ def test_every_mistake_of_a_file_is_reported_in_one_run_with_its_place(tmp_path:
     ]
 
 
-def test_findings_land_on_the_line_of_their_field(tmp_path: Path) -> None:
+def test_findings_are_located_at_field(tmp_path: Path) -> None:
     desired = load_group("  members:\n    expected: 2\n  client:\n    max.poll.records: 1\n", tmp_path)
     for path, line in [("members.expected", 7), ("client.max.poll.records", 9), ("topics", 5)]:
         place = desired.locate(path)

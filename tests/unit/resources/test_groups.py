@@ -18,7 +18,7 @@ def test_lag_is_never_negative(committed: int | None, end: int | None, lag: int 
     assert Position("t", 0, committed, end=end).lag == lag
 
 
-def test_lag_idle_members_and_topics_are_what_is_known() -> None:
+def test_lag_and_topics_are_computed_from_known_positions() -> None:
     positions = (Position("t", 0, 4, end=9), Position("t", 1, None, end=9), Position("u", 0, 2, end=3))
     assert Group("g", "classic", "Empty", positions=positions).lag == 6
     assert Group("g", "classic", "Empty", positions=positions[:1]).lag == 5

@@ -16,7 +16,9 @@ def test_every_kind_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", KIND_CASES, ids=lambda case: case.kind)
-def test_journey_of_kind(case: KindCase, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind_journey_on_memory_cluster(
+    case: KindCase, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     for name, value in ENVIRONMENT.items():

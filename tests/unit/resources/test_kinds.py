@@ -67,11 +67,11 @@ def test_values_are_formatted_by_their_kind() -> None:
     assert placement.short == "1 → 2"
 
 
-def test_graph_has_the_shape_of_the_kind() -> None:
+def test_graph_shape_follows_kind() -> None:
     assert '  quota_q [shape=cylinder, label="q"];' in render_dot(build_graph([Desired(QUOTA, {})]))
 
 
-def test_edits_are_limited_to_what_a_manifest_of_the_kind_can_have() -> None:
+def test_edits_are_limited_to_declarable_fields() -> None:
     quota = Desired(QUOTA, {}, location=Location("a.yaml"))
     edits = [Edit(QUOTA, "rate", 3), Edit(QUOTA, "partitions", None), Edit(QUOTA, "partitions", "2-3")]
     refused = dict(edit_manifests(edits, [quota], Context()).refused)
@@ -81,7 +81,7 @@ def test_edits_are_limited_to_what_a_manifest_of_the_kind_can_have() -> None:
     assert find_obstacle(quota, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
 
 
-def test_policies_know_the_fields_of_the_kind() -> None:
+def test_policies_accept_fields_of_kind() -> None:
     known = ("config.window.ms", "burst.bytes", "config.odd", "partitions")
     assert all(field_key("Quota", path) is not None for path in known)
     unknown = ("config.retention.ms", "config.confluent.x", "client.max.poll.records")
@@ -96,6 +96,8 @@ def test_policies_know_the_fields_of_the_kind() -> None:
         ("x-secret", {"user": {"password"}}),
     ],
 )
-def test_schemas_mark_fields(keyword: str, expected: dict[str, set[str]]) -> None:
+def test_schemas_mark_required_verbatim_and_secret_fields(
+    keyword: str, expected: dict[str, set[str]]
+) -> None:
     schemas = [kind.schema for kind in KINDS.values()]
     assert {name: {*marked} for name in schemas if (marked := find_marked(name, keyword))} == expected

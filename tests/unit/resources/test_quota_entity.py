@@ -34,13 +34,13 @@ ENTITIES = st.one_of(
 
 
 @given(ENTITIES)
-def test_name_leads_back_to_its_entity(entity: QuotaEntity) -> None:
+def test_entity_name_is_parsed_back(entity: QuotaEntity) -> None:
     assert parse_entity(entity.name) == entity
     assert read_entity(write_entity(entity)) == entity
 
 
 @given(ENTITIES)
-def test_name_shows_as_it_is_and_stands_in_yaml(entity: QuotaEntity) -> None:
+def test_entity_name_is_printable_and_valid_yaml(entity: QuotaEntity) -> None:
     assert printable(entity.name) == entity.name
     assert all(is_plain(char) and not char.isspace() for char in entity.name)
     problems: list[object] = []
@@ -55,12 +55,12 @@ def test_name_shows_as_it_is_and_stands_in_yaml(entity: QuotaEntity) -> None:
 
 
 @given(ENTITIES, ENTITIES)
-def test_no_two_entities_have_one_name(one: QuotaEntity, other: QuotaEntity) -> None:
+def test_distinct_entities_have_distinct_names(one: QuotaEntity, other: QuotaEntity) -> None:
     assert (one.name == other.name) == (one == other)
 
 
 @given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
-def test_text_is_the_name_of_an_entity_or_is_refused(text: str) -> None:
+def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
     try:
         entity = parse_entity(text)
     except ValueError:
@@ -84,7 +84,7 @@ def test_text_is_the_name_of_an_entity_or_is_refused(text: str) -> None:
         ("ip=<default>", ((IP, None),)),
     ],
 )
-def test_names_are_what_kafka_users_expect(name: str, parts: tuple[tuple[str, str | None], ...]) -> None:
+def test_entity_names_are_parsed(name: str, parts: tuple[tuple[str, str | None], ...]) -> None:
     assert parse_entity(name) == QuotaEntity(parts)
 
 
@@ -105,7 +105,7 @@ def test_names_are_what_kafka_users_expect(name: str, parts: tuple[tuple[str, st
         "user=alice,ip=10.0.0.1",
     ],
 )
-def test_other_names_are_refused_with_the_right_one(name: str, snapshot: SnapshotAssertion) -> None:
+def test_invalid_entity_names_suggest_valid_ones(name: str, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         parse_entity(name)
     assert str(refused.value) == snapshot
@@ -132,6 +132,6 @@ BOTH, CLIENTS = "user=<default>,client-id=<default>", "client-id=<default>"
         ("ip=<default>", ""),
     ],
 )
-def test_limit_of_the_next_entity_holds(name: str, fallbacks: str) -> None:
+def test_fallbacks_of_entity_follow_kafka_order(name: str, fallbacks: str) -> None:
     """The order of Kafka's documentation, of those that hold for all clients of an entity."""
     assert [entity.name for entity in parse_entity(name).fallbacks()] == fallbacks.split()

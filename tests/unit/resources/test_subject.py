@@ -46,7 +46,7 @@ def load_spec(folder: Path, spec: dict[str, object]) -> dict[str, object]:
     return dict(desired.state or {})
 
 
-def test_file_is_the_schema(tmp_path: Path) -> None:
+def test_schema_file_content_is_schema(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(AVRO)
     named = load_spec(tmp_path, {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"})
     assert named == load_spec(tmp_path, {"schema": AVRO, "compatibility": "FULL"})
@@ -92,7 +92,7 @@ def test_invalid_subject_is_refused(spec: dict[str, object], expected: str, tmp_
     assert all(each.location is not None for each in error.value.problems)
 
 
-def test_files_of_a_branch_stay_inside_its_checkout(tmp_path: Path) -> None:
+def test_schema_file_outside_checkout_is_refused(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (tmp_path / ".git").mkdir()
@@ -178,7 +178,9 @@ DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_difference_of_schemas(before: RegisteredSchema, after: RegisteredSchema, expected: str) -> None:
+def test_schema_difference_is_described(
+    before: RegisteredSchema, after: RegisteredSchema, expected: str
+) -> None:
     assert describe_difference(before, after) == expected
 
 
@@ -199,7 +201,9 @@ def refer(*references: SchemaReference) -> RegisteredSchema:
         (refer(SchemaReference("a", "s")), refer(), False),
     ],
 )
-def test_equality_of_schemas(first: RegisteredSchema, second: RegisteredSchema, expected: bool) -> None:
+def test_schemas_are_compared_by_content(
+    first: RegisteredSchema, second: RegisteredSchema, expected: bool
+) -> None:
     assert are_equal(first.to_value(), second.to_value()) == expected
 
 
@@ -215,7 +219,9 @@ def test_equality_of_schemas(first: RegisteredSchema, second: RegisteredSchema, 
         ("FULL", "FULL", True, set()),
     ],
 )
-def test_hazards_of_levels(before: str, after: str, changes_schema: bool, hazards: set[str]) -> None:
+def test_lowered_compatibility_levels_have_hazards(
+    before: str, after: str, changes_schema: bool, hazards: set[str]
+) -> None:
     old, new = {"compatibility": before}, {"compatibility": after}
     paths = {path for path in old if old[path] != new[path]} | ({"schema"} if changes_schema else set())
     context = UpdateContext(REF, old, new, Intent(), Facts("c"))
@@ -232,7 +238,7 @@ def test_hazards_of_levels(before: str, after: str, changes_schema: bool, hazard
         ("NONE", None),
     ],
 )
-def test_note_names_who_is_upgraded_first(level: str, expected: str | None) -> None:
+def test_compatibility_note_names_first_upgrades(level: str, expected: str | None) -> None:
     fields = (
         FieldChange("compatibility", "FULL", level, "FULL", level),
         FieldChange("schema", avro().to_value(), avro('a: "int" = 0').to_value()),
@@ -246,7 +252,7 @@ def test_note_names_who_is_upgraded_first(level: str, expected: str | None) -> N
 @pytest.mark.parametrize(
     "value", ["", "{", "[]", "5", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}']
 )
-def test_value_that_others_wrote_into_the_record_is_no_schema(value: str) -> None:
+def test_invalid_recorded_schema_is_ignored(value: str) -> None:
     field = SubjectKind().field("schema")
     assert (parse_value(value), field.summarise(value), field.describe(value, value)) == (None, None, None)
     assert not field.equal(value, RegisteredSchema(AVRO).to_value())
@@ -264,7 +270,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
     return memory
 
 
-def test_large_schema_is_recorded_by_its_digest(project: Project, cluster: Connected) -> None:
+def test_large_schema_is_recorded_by_digest(project: Project, cluster: Connected) -> None:
     project.config(clusters={"dev": RECORDED}, rules=QUIET)
     spec = {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"}
     project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
@@ -294,7 +300,7 @@ def test_large_schema_is_recorded_by_its_digest(project: Project, cluster: Conne
     assert "schema registry no longer has" in lost.both
 
 
-def test_subject_is_purged_after_its_deletion(project: Project) -> None:
+def test_subject_is_purged_after_deletion(project: Project) -> None:
     project.config(clusters={"dev": RECORDED}, rules=QUIET)
     run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
 
@@ -324,7 +330,7 @@ def test_subject_is_purged_after_its_deletion(project: Project) -> None:
     assert "deletionProtection" in run("validate").needs(1).both
 
 
-def test_topic_of_a_subject() -> None:
+def test_topic_of_subject_follows_name_strategy() -> None:
     names = ("orders-value", "orders-key", "com.acme.Order", "-value")
     assert [find_topic(name) for name in names] == ["orders", "orders", None, None]
 
@@ -348,7 +354,7 @@ def test_changed_schema_file_changes_the_subject(project: Project) -> None:
 @pytest.mark.parametrize(
     ("environments", "is_shared"), [((), False), (("dev",), False), (("dev", "prod"), False), ((), True)]
 )
-def test_adoption_writes_the_named_file(
+def test_adoption_writes_schema_file_or_override(
     environments: tuple[str, ...], is_shared: bool, project: Project, cluster: Connected
 ) -> None:
     settings = {"environments": [*environments]} if environments else {}

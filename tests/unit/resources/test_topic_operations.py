@@ -29,13 +29,13 @@ RETENTION, SEGMENT, CLEANUP = "config.retention.ms", "config.segment.ms", "confi
 MIN_ISR = "config.min.insync.replicas"
 
 
-def test_create_sets_what_is_set() -> None:
+def test_create_sets_configs_without_null_values() -> None:
     counts: State = {"partitions": 6, "replicationFactor": 3}
     change = Create(A, {**counts, RETENTION: "1000", CLEANUP: "", SEGMENT: None})
     assert operations(change) == (CreateTopic(A, 6, 3, {"retention.ms": "1000", "cleanup.policy": ""}),)
 
 
-def test_update_alters_configs_before_it_adds_partitions() -> None:
+def test_update_alters_configs_before_adding_partitions() -> None:
     configs = ((RETENTION, "1", "2"), (SEGMENT, "1", None), (CLEANUP, None, ""))
     fields = (FieldChange("partitions", 3, 6), *(FieldChange(*config) for config in configs))
     assert operations(Update(A, "id", fields)) == (
@@ -44,7 +44,7 @@ def test_update_alters_configs_before_it_adds_partitions() -> None:
     )
 
 
-def test_deferred_fields_are_left_out_and_a_delete_goes_by_id() -> None:
+def test_deferred_fields_are_omitted_and_delete_uses_id() -> None:
     replicas = FieldChange("replicationFactor", 1, 3, deferred="later")
     min_isr = FieldChange(MIN_ISR, "1", "2", deferred="later")
     retention = FieldChange(RETENTION, "1", "2")
@@ -54,7 +54,7 @@ def test_deferred_fields_are_left_out_and_a_delete_goes_by_id() -> None:
     assert operations(Delete(A, "id", {"partitions": 3}, SAFE)) == (DeleteTopic(A, "id"),)
 
 
-def test_every_operation_has_a_writer_a_reader_and_its_words() -> None:
+def test_every_operation_has_writer_reader_and_effect() -> None:
     packages = [name for _, name, is_package in iter_modules(resources.__path__) if is_package]
     modules = [import_module(f"{resources.__name__}.{name}.operations") for name in packages]
     classes = [found for module in modules for found in vars(module).values() if isinstance(found, type)]

@@ -60,7 +60,7 @@ def resolve_placement(
     return (resolve(layer, reports)[0] if not reports else None), reports
 
 
-def test_placement_is_state_and_is_replaced_as_a_whole() -> None:
+def test_placement_is_replaced_as_whole() -> None:
     state, reports = resolve_placement({"strategy": "static", "replicas": [[1, 2.0], [2, 3]]})
     assert (state, reports) == ({"partitions": 2, "replicationFactor": 2, "placement": "1:2,2:3"}, [])
     static = normalise({"placement": {"strategy": "static", "replicas": [[1], [2]]}}, reports)
@@ -71,7 +71,7 @@ def test_placement_is_state_and_is_replaced_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["balanced", "rack-aware"])
-def test_other_strategies_are_no_state(strategy: str) -> None:
+def test_balanced_and_rack_aware_placement_have_no_state(strategy: str) -> None:
     state, reports = resolve_placement({"strategy": strategy})
     assert (state, reports) == ({"partitions": 2, "replicationFactor": 2}, [])
 
@@ -85,7 +85,7 @@ INVALID: list[Layer] = [
 ]
 
 
-def test_invalid_placement_has_a_place(golden: SnapshotAssertion) -> None:
+def test_invalid_placement_messages_match_golden(golden: SnapshotAssertion) -> None:
     reports = Reports()
     for placement in INVALID:
         layer = normalise({"partitions": 2, "replicationFactor": 2, "placement": placement}, reports)
@@ -107,12 +107,14 @@ def test_invalid_placement_has_a_place(golden: SnapshotAssertion) -> None:
         ("1,2,3", (), FieldOutcome.MOVED),
     ],
 )
-def test_remaining_part_of_a_move(here: str, moving: tuple[int, ...], left: str | FieldOutcome) -> None:
+def test_remaining_move_follows_live_placement(
+    here: str, moving: tuple[int, ...], left: str | FieldOutcome
+) -> None:
     found = TOPIC.field("placement").remaining(build_move("1,2", "1:2,2:3"), build_observed(here, *moving))
     assert (found.before if isinstance(found, FieldChange) else found) == left
 
 
-def test_remaining_part_where_partitions_are_added_too() -> None:
+def test_remaining_move_follows_added_partitions() -> None:
     both = build_move("1,2", "1:2,2:3,3:1")
 
     def find_remaining(replicas: str) -> FieldChange | FieldOutcome:
@@ -137,7 +139,7 @@ def test_remaining_part_where_partitions_are_added_too() -> None:
         (1, 3, "1:2,2:3", FieldOutcome.MOVED),
     ],
 )
-def test_remaining_replication_factor(
+def test_remaining_replication_factor_follows_live_replicas(
     before: int | str, after: int, here: str, left: bool | FieldOutcome
 ) -> None:
     observed = build_observed(here)
@@ -165,7 +167,9 @@ def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
 
 
 @given(moves(), st.data())
-def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment], data: st.DataObject) -> None:
+def test_half_completed_move_can_be_finished(
+    ends: tuple[Assignment, Assignment], data: st.DataObject
+) -> None:
     before, after = ends
     start = (*before, *initial_replicas(before, after))
     done = data.draw(st.sets(st.sampled_from(range(len(after)))))
@@ -184,7 +188,7 @@ def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment],
 
 
 @given(moves())
-def test_added_partitions_have_as_many_replicas_as_the_first(ends: tuple[Assignment, Assignment]) -> None:
+def test_added_partitions_start_with_replicas_of_first(ends: tuple[Assignment, Assignment]) -> None:
     before, after = ends
     for replicas, target in zip(initial_replicas(before, after), after[len(before) :], strict=True):
         assert len(replicas) == len(before[0]) == len({*replicas})
@@ -192,7 +196,7 @@ def test_added_partitions_have_as_many_replicas_as_the_first(ends: tuple[Assignm
         assert replicas[:shorter] == target[:shorter]
 
 
-def test_new_partitions_get_their_replication_factor_by_a_move() -> None:
+def test_replicas_of_new_partitions_are_added_by_move() -> None:
     fields = (
         FieldChange("partitions", 1, 2),
         build_move("1", "1:2,2:3"),
@@ -212,7 +216,7 @@ def layout_of(*partitions: tuple[int, ...], **reassigning: Reassignment) -> Layo
     return Layout(BROKERS, {"a": states}, {("a", int(n.strip("p"))): r for n, r in reassigning.items()})
 
 
-def test_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> None:
+def test_running_reassignment_counts_as_not_started() -> None:
     grows = Reassignment((1, 2), frozenset({2}), frozenset())
     goes = Reassignment((3,), frozenset({3}), frozenset({2}))
     layout = layout_of((1, 2), (3, 2), p0=grows, p1=goes)
@@ -270,7 +274,7 @@ RATES: list[tuple[int | None, Mapping[int, Rates], Mapping[str, ThrottledReplica
 
 
 @pytest.mark.parametrize(("throttle", "rates", "replicas", "duration"), RATES)
-def test_rates_that_are_set_already_count(
+def test_existing_throttle_rates_are_used_in_estimate(
     throttle: int | None, rates: Mapping[int, Rates], replicas: Mapping[str, ThrottledReplicas], duration: str
 ) -> None:
     throttles = Throttles(rates, replicas)
@@ -284,7 +288,7 @@ def test_move_is_disruptive(before: str, after: str, facts: ReplicaFacts) -> Non
     assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "replica-move")
 
 
-def test_sentences_of_moves(golden: SnapshotAssertion) -> None:
+def test_move_reasons_match_golden(golden: SnapshotAssertion) -> None:
     slow = ReplicaFacts(partition_sizes=SIZES, throttle=9, throttles=Throttles({2: Rates(follower=5)}, {}))
     moves = [judge_move(*move) for move in (*MOVES.values(), ("1", "1:2", slow))]
     assert render_assessments(moves) == golden(name="moves.txt")
@@ -298,7 +302,7 @@ def test_different_leader_is_safe() -> None:
 
 
 @pytest.mark.parametrize(("sizes", "busiest"), [((10, 10, 5), 20), ((10, 1, 5), 15)])
-def test_busiest_broker_sends_or_receives_most(sizes: tuple[int, ...], busiest: int) -> None:
+def test_busiest_broker_sends_or_receives_most_bytes(sizes: tuple[int, ...], busiest: int) -> None:
     known = {("a", number): size for number, size in enumerate(sizes)}
     facts = Facts("c").add_part(ReplicaFacts(partition_sizes=known))
     assert sum_copies("a", ((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)), facts).busiest == busiest

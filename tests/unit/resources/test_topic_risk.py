@@ -278,14 +278,14 @@ CASES: list[tuple[Values, Values, str]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "hazard"), CASES, ids=[f"{b} to {a}" for b, a, _ in CASES])
-def test_change_has_its_risk_and_hazard(before: Values, after: Values, hazard: str) -> None:
+def test_topic_change_has_risk_and_hazard(before: Values, after: Values, hazard: str) -> None:
     assessment = judge_topic_change(before, after)
     assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
     assert bool(hazard) is bool(assessment.reason)
 
 
 @pytest.mark.parametrize(("partitions", "text"), [(3, "lost"), (12, "is broken")])
-def test_change_of_partitions_of_an_empty_topic_loses_nothing(partitions: int, text: str) -> None:
+def test_partition_change_of_empty_topic_loses_no_data(partitions: int, text: str) -> None:
     empty, full, unread = (
         judge_topic_change(SIX, {"partitions": partitions}, size=size)
         for size in (DataSize(0), DataSize(1), DataSize(0, 6, unread=1))
@@ -296,7 +296,7 @@ def test_change_of_partitions_of_an_empty_topic_loses_nothing(partitions: int, t
     assert "holds" not in cut.reason, "the number of records does not matter"
 
 
-def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
+def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assessments = [judge_topic_change(before, after) for before, after, _ in CASES]
     assessments += [judge_topic_deletion("id"), judge_topic_deletion("id", 1), judge_topic_deletion(None)]
     assessments.append(judge_topic_deletion(None, size=DataSize(0, 12, unread=12, silent=(3,))))
@@ -307,7 +307,7 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
 PAIRS = [(a, b) for a in range(1, 25) for b in range(1, 25)] + [(6, 12), (7, 11), (100, 101), (12, 30)]
 
 
-def test_share_of_keys_that_move_by_brute_force() -> None:
+def test_share_of_moved_keys_matches_brute_force() -> None:
     for before, after in PAIRS:
         period = lcm(before, after)
         move = sum(h % before != h % after for h in range(period))
@@ -326,7 +326,7 @@ def test_share_of_keys_that_move_by_brute_force() -> None:
         ("delete", 3, False, "partition-decrease"),
     ],
 )
-def test_partitions_are_judged_by_keys(policy: str, after: int, keyed: bool, hazard: str) -> None:
+def test_partition_change_risk_follows_keyed(policy: str, after: int, keyed: bool, hazard: str) -> None:
     before: Values = {"partitions": 6, "cleanup.policy": policy}
     assessment = judge_topic_change(before, {"partitions": after}, keyed=keyed)
     assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
@@ -343,7 +343,7 @@ def test_deletion_is_judged_by_whether_topics_have_ids() -> None:
         assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, hazard)
 
 
-def test_deletion_of_unread_data_needs_consent_to_that() -> None:
+def test_deletion_of_unread_data_needs_own_consent() -> None:
     hazards = KINDS["Topic"].hazards
     assert hazards.includes == {"delete-by-name": "delete"}
     assessment = judge_topic_deletion(None, size=DataSize(0, 12, unread=12, silent=(3,)))
@@ -369,14 +369,14 @@ def test_every_hazard_has_a_case() -> None:
     assert {hazard for _, _, hazard in CASES} - {""} == HAZARDS - of_others
 
 
-def test_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclassified_config_is_disruptive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(HARMLESS, "preallocate")
     assessment = judge_topic_change({"preallocate": "false"}, {"preallocate": "true"})
     assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "unknown-config")
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
-def test_harmless_config_is_safe_whatever_is_known(name: str) -> None:
+def test_harmless_config_is_safe(name: str) -> None:
     assert judge_topic_change({}, {name: None}) == judge_topic_change({name: "1"}, {name: "2"}) == SAFE
 
 

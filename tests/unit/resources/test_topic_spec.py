@@ -20,7 +20,7 @@ def normalise_topic(layer: Layer) -> Layer:
     return normal
 
 
-def test_values_of_a_spec_have_one_normal_form() -> None:
+def test_spec_values_have_normal_form() -> None:
     assert normalise_topic({}) == {}
     assert normalise_topic(
         {"partitions": 12.0, "replicationFactor": 3, "keyed": False, "overrides": {"x": {}}}
@@ -52,11 +52,11 @@ def test_values_of_a_spec_have_one_normal_form() -> None:
         ({"config": {"write.caching": ["a", "b"]}}, {"write.caching": "a,b"}),
     ],
 )
-def test_settings_have_one_spelling(layer: Layer, config: dict[str, str | None]) -> None:
+def test_settings_have_canonical_spelling(layer: Layer, config: dict[str, str | None]) -> None:
     assert normalise_topic(layer) == {"config": config}
 
 
-def test_access_is_given_to_principals_and_teams() -> None:
+def test_access_accepts_principals_and_teams_only() -> None:
     reports = Reports()
     assert "access" in normalise({"access": {"read": ["team:a", "User:b"], "write": ["c"]}}, reports)
     ((path, message, hint, _),) = reports
@@ -65,7 +65,7 @@ def test_access_is_given_to_principals_and_teams() -> None:
     assert "team:c" in str(hint)
 
 
-def test_settings_given_twice_and_bad_ones_are_reported() -> None:
+def test_duplicate_and_invalid_settings_are_reported() -> None:
     for value in (None, "7d", "nonsense"):
         reports = Reports()
         normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
@@ -83,7 +83,7 @@ def test_settings_given_twice_and_bad_ones_are_reported() -> None:
     ]
 
 
-def test_every_config_of_kafka_can_be_declared_by_its_default() -> None:
+def test_every_kafka_config_accepts_own_default() -> None:
     for key in kafka_configs.topic_configs().values():
         if key.internal or key.default is None or key.name in kafka_configs.REASSIGNMENT_KEYS:
             continue
@@ -99,7 +99,7 @@ def test_throttles_cannot_be_declared(name: str) -> None:
     assert [hint for _, _, hint, _ in reports] == ["remove it"]
 
 
-def test_state_and_intent() -> None:
+def test_spec_resolves_to_state_and_intent() -> None:
     layer: Layer = {
         "partitions": 3,
         "replicationFactor": 2,

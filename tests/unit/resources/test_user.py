@@ -118,7 +118,7 @@ PROBLEMS = {
 }
 
 
-def test_messages_of_manifest_problems_have_no_password(
+def test_manifest_problem_messages_match_golden_without_password(
     file: ManifestFile, golden: SnapshotAssertion
 ) -> None:
     texts = {name: TEXT.replace(before, after) for name, (before, after) in PROBLEMS.items()}
@@ -127,7 +127,7 @@ def test_messages_of_manifest_problems_have_no_password(
     assert catalogue == golden(name="manifest_problems.txt")
 
 
-def test_credentials_are_declared_with_references_and_replaced_per_environment(file: ManifestFile) -> None:
+def test_credentials_are_declared_by_reference_per_environment(file: ManifestFile) -> None:
     (desired,) = file.load()
     assert (desired.ref, desired.state) == (CHECKOUT, {P512: "iterations=8192,password=${env:CHECKOUT}"})
     assert listed_kinds([CHECKOUT]) == ("Topic", "ConsumerGroup", "User")
@@ -137,7 +137,7 @@ def test_credentials_are_declared_with_references_and_replaced_per_environment(f
     assert desired.state == {P256: "iterations=4096,password=${file:/run/secrets/pw}"}
 
 
-def test_topic_may_not_have_references(tmp_path: Path) -> None:
+def test_topic_config_references_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "topic.yaml"
     path.write_text(manifest("a", {"partitions": 1, "config": {"confluent.x": "${env:A}"}}))
     with pytest.raises(InvalidManifests):
@@ -154,7 +154,7 @@ ROTATION = (Risk.DESTRUCTIVE, "password-change")
     [("16384", FIRST, (Risk.SAFE, "")), ("16384", None, ROTATION), ("4096", SECOND, ROTATION)],
     ids=["the same password", "no password to compare", "another password"],
 )
-def test_change_is_judged_by_what_a_login_shows(
+def test_credential_change_risk_follows_login_result(
     applied: ManifestFile,
     set_password: Callable[[str | None], None],
     snapshot: SnapshotAssertion,
@@ -170,7 +170,7 @@ def test_change_is_judged_by_what_a_login_shows(
     assert join_reasons(plan) == snapshot
 
 
-def test_plan_shows_iterations_and_whether_the_password_stays(applied: ManifestFile) -> None:
+def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> None:
     applied.edit("8192", "16384")
     assert "8192 → 16384 iterations, password same" in render_plan(applied.plan()).plain
 
@@ -182,7 +182,7 @@ def test_rotation_is_applied_once(applied: ManifestFile, set_password: Callable[
     assert applied.plan().changes == ()
 
 
-def test_without_the_password_nothing_is_compared_and_nothing_is_set(
+def test_missing_password_is_neither_compared_nor_set(
     cluster: MemoryCluster, file: ManifestFile, set_password: Callable[[str | None], None]
 ) -> None:
     create = file.plan()
@@ -196,7 +196,7 @@ def test_without_the_password_nothing_is_compared_and_nothing_is_set(
     assert file.plan().changes == ()
 
 
-def test_saved_plan_is_compared_again_where_it_is_applied(
+def test_saved_plan_compares_password_when_applied(
     cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
 ) -> None:
     applied.edit("8192", "4096")
@@ -222,7 +222,7 @@ def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> 
     return compare((reviewed, HEADER), (now, HEADER), desired).differences
 
 
-def test_rotation_is_reviewed_without_the_password(
+def test_rotation_can_be_reviewed_without_password(
     cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
 ) -> None:
     silent = applied.load()
@@ -272,7 +272,7 @@ def test_rotation_is_reviewed_without_the_password(
 @pytest.mark.parametrize(
     "line", ["password-change of SCRAM-SHA-256: T", "password-change: T", "credential-removal: T", None]
 )
-def test_consent_for_another_mechanism_sets_nothing(
+def test_consent_for_other_mechanism_plans_no_change(
     applied: ManifestFile, set_password: Callable[[str | None], None], line: str | None
 ) -> None:
     set_password(None)
@@ -284,7 +284,7 @@ def test_consent_for_another_mechanism_sets_nothing(
         assert applied.plan("destructive", "User/checkout:password-change").changes == ()
 
 
-def test_password_that_no_listener_compares_is_set_once_by_consent(
+def test_unverifiable_password_is_set_once_by_consent(
     cluster: MemoryCluster,
     applied: ManifestFile,
     set_password: Callable[[str | None], None],
@@ -307,7 +307,7 @@ def test_password_that_no_listener_compares_is_set_once_by_consent(
     assert applied.plan().changes == ()
 
 
-def test_change_that_a_refused_login_led_to_is_not_done_without_another_login() -> None:
+def test_rotation_without_verified_login_is_not_done() -> None:
     field = KINDS["User"].field(P512)
     before, after = "iterations=4096,password=changed", "iterations=4096,password=${env:A}"
     live = Observed(CHECKOUT, None, {P512: "iterations=4096,password=unknown"})
@@ -327,7 +327,7 @@ def test_undeclared_mechanism_is_removed_with_consent(cluster: MemoryCluster, ap
 @pytest.mark.parametrize(
     ("own", "absent"), [("SCRAM-SHA-512", Status.REFUSED), ("SCRAM-SHA-256", Status.PLANNED)]
 )
-def test_account_that_applies_keeps_its_login(
+def test_applying_account_keeps_own_login(
     cluster: MemoryCluster,
     applied: ManifestFile,
     set_password: Callable[[str | None], None],
@@ -346,12 +346,12 @@ def test_account_that_applies_keeps_its_login(
     assert ("the account that applies" in (deletion.reason or "")) is (absent is Status.REFUSED)
 
 
-def test_users_come_before_their_rights_and_go_after_them() -> None:
+def test_users_precede_grants_and_are_removed_after_revocations() -> None:
     phases = [SetCredentials.phase, GrantAccess.phase, RevokeAccess.phase, RemoveCredentials.phase]
     assert phases == sorted(phases)
 
 
-def test_plan_that_was_changed_by_hand_is_still_judged(cluster: MemoryCluster) -> None:
+def test_edited_user_plan_is_judged(cluster: MemoryCluster) -> None:
     kind, change = KINDS["User"], FieldChange(P512, "iterations=1", "password=hunter2")
     assert kind.field(P512).describe(change.before, change.after) is None
     assert not kind.field(P512).equal(change.before, change.after)
@@ -385,7 +385,7 @@ def test_two_clusters_are_compared_by_iterations(other: int, differences: list[R
 @pytest.mark.parametrize(
     ("name", "variable"), [("checkout", "CHECKOUT_PASSWORD"), ("1.a-b ü", "_1_A_B___PASSWORD")]
 )
-def test_live_user_is_imported_with_a_reference_to_fill_in(
+def test_imported_user_has_password_reference(
     tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
 ) -> None:
     monkeypatch.setenv("CHECKOUT", FIRST)
@@ -399,7 +399,7 @@ def test_live_user_is_imported_with_a_reference_to_fill_in(
     }
 
 
-def test_deleted_user_comes_back_without_the_password(cluster: MemoryCluster, applied: ManifestFile) -> None:
+def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, applied: ManifestFile) -> None:
     applied.edit("spec:\n", "spec:\n  state: absent\n")
     run = applied.apply(REMOVAL)
     log = read_record(cluster, AuditSettings())

@@ -68,7 +68,7 @@ def change_topic(before: str, after: str) -> str:
     return TOPIC.replace(before, after)
 
 
-def test_policy_is_a_rule_with_a_severity_and_a_place() -> None:
+def test_policy_finding_has_severity_and_location() -> None:
     (finding,) = check_policies(
         "- name: keep\n  message: Records are kept a month at most.\n  severity: warning\n"
         "  require: {fields: {config.retention.ms: {max: 30d}}}\n"
@@ -81,7 +81,7 @@ def test_policy_is_a_rule_with_a_severity_and_a_place() -> None:
     assert finding.message.startswith("Records are kept a month at most: retention.ms is 60d")
 
 
-def test_severities_and_waivers_hold_for_policies() -> None:
+def test_policies_follow_severities_and_waivers() -> None:
     policy = "- {name: p, message: No, require: {labels: [owner]}}\n"
     assert [item.severity for item in check_policies(policy)] == [Severity.ERROR]
     assert [item.severity for item in check_policies(policy + "rules: {policy/p: info}\n")] == [Severity.INFO]
@@ -91,7 +91,7 @@ def test_severities_and_waivers_hold_for_policies() -> None:
     assert (waived.severity, waived.waived) == (Severity.INFO, "it has none")
 
 
-def test_policy_explains_itself(golden: SnapshotAssertion) -> None:
+def test_policy_explanation_matches_golden(golden: SnapshotAssertion) -> None:
     (rule,) = write_settings(
         "- name: keep\n  message: |\n    Records are kept\n    a month at most.\n"
         "  match: {name: 'a.*', labels: {tier: critical}}\n  environments: [prod]\n"
@@ -117,12 +117,12 @@ def test_policy_explains_itself(golden: SnapshotAssertion) -> None:
         ("environments: [dev]", False),
     ],
 )
-def test_policy_is_about_what_it_matches(about: str, trips: bool) -> None:
+def test_policy_applies_to_matching_resources(about: str, trips: bool) -> None:
     policy = f"- {{name: p, message: No, {about}, require: {{labels: [owner]}}}}\n"
     assert bool(check_policies(policy)) is trips
 
 
-def test_policy_is_about_its_environment_and_no_tombstone() -> None:
+def test_policy_applies_to_environment_and_not_to_tombstones() -> None:
     policy = "- {name: p, message: No, environments: [prod], require: {labels: [owner]}}\n"
     assert check_policies(policy, environment=None) == []
     policy = "- {name: p, message: No, match: {labels: {tier: 010}}, require: {labels: [owner]}}\n"
@@ -196,7 +196,7 @@ FAILS: list[tuple[str, str, Facts | None]] = [
 """What a policy requires, and a manifest that does not have it."""
 
 
-def test_messages_of_policies(golden: SnapshotAssertion) -> None:
+def test_policy_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = [(require, list_failures(require, *remaining)) for require, *remaining in FAILS]  # type: ignore[arg-type]
     assert "".join(list_texts({require: found}) for require, found in texts) == golden(name="messages.txt")
 
@@ -229,11 +229,11 @@ def test_messages_of_policies(golden: SnapshotAssertion) -> None:
         ("fields: {labels.team: {in: [checkout]}}", GROUP, None),
     ],
 )
-def test_manifest_has_what_is_required(require: str, manifest: str, facts: Facts | None) -> None:
+def test_manifest_with_required_values_passes(require: str, manifest: str, facts: Facts | None) -> None:
     assert list_failures(require, manifest, facts) == []
 
 
-def test_policy_of_topics_is_not_about_groups() -> None:
+def test_topic_policy_does_not_apply_to_groups() -> None:
     assert check_policies("- {name: p, message: No, require: {labels: [owner]}}\n", GROUP) == []
 
 
@@ -251,7 +251,7 @@ spec:
 """
 
 
-def test_each_acl_is_checked_by_itself() -> None:
+def test_acls_are_checked_individually() -> None:
     page = Path(__file__).parents[3] / "docs" / "access.md"
     (policies,) = re.findall(r"```yaml\npolicies:\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     findings = check_policies(policies, ACCESS)
@@ -266,7 +266,7 @@ def test_each_acl_is_checked_by_itself() -> None:
     assert "except User:admin" in rule.explanation
 
 
-def test_policy_is_about_fields_that_it_matches() -> None:
+def test_policy_applies_to_matching_field_values() -> None:
     narrow = "- {name: p, message: No., match: {fields: {partitions: {min: 7}}}, require: {labels: [x]}}\n"
     assert check_policies(narrow) == []
     assert len(check_policies(narrow, TOPIC.replace("partitions: 6", "partitions: 7"))) == 1
@@ -324,7 +324,7 @@ def read_problems(text: str) -> list[str]:
     return [*map(str, caught.value.problems)]
 
 
-def test_messages_of_invalid_policies(golden: SnapshotAssertion) -> None:
+def test_invalid_policy_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert list_texts({name: read_problems(text) for name, text in BAD.items()}) == golden(name="invalid.txt")
 
 

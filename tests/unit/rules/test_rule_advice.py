@@ -89,7 +89,7 @@ ELSEWHERE = {
 """Rules whose advice is not carried out here, with the reason; `WORDS` are the ones that advise no line."""
 
 
-def test_every_rule_is_tried_or_gives_the_reason() -> None:
+def test_every_rule_is_tested_or_has_reason() -> None:
     assert {*TOPICS, *GROUPS, *ELSEWHERE} | WORDS.keys() == RULES.keys()
     assert not ({*TOPICS, *GROUPS} & {*ELSEWHERE, *WORDS})
 
@@ -131,7 +131,7 @@ def parse_advice(suggestion: str, kind: str) -> list[Spec]:
 @pytest.mark.parametrize(
     ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in TOPICS.items() for spec in specs]
 )
-def test_advice_for_a_live_topic_can_be_carried_out(project: Project, code: str, spec: Spec) -> None:
+def test_advice_for_live_topic_resolves_finding(project: Project, code: str, spec: Spec) -> None:
     base = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
     wrong = merge_specs(base, spec)
     names = [project.topic("t0", **wrong)]
@@ -217,7 +217,7 @@ STEPS = {"KF204"}
 @pytest.mark.parametrize(
     ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in GROUPS.items() for spec in specs]
 )
-def test_advice_for_a_group_can_be_carried_out(project: Project, code: str, spec: Spec) -> None:
+def test_advice_for_group_resolves_finding(project: Project, code: str, spec: Spec) -> None:
     first = Scene(project, code, spec)
     (finding, *_) = first.findings()
     choices = first.choices(finding)

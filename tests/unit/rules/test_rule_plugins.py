@@ -61,7 +61,7 @@ def plugged(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     unload()
 
 
-def test_module_that_registers_rules(plugged: Callable[..., Call], project: Project) -> None:
+def test_plug_in_module_registers_rules(plugged: Callable[..., Call], project: Project) -> None:
     finding = "topics/a.yaml:4:9: warning: ACME-1 x.a has no owner (name one)"
     assert finding in plugged(IMPORTS + OWNED, "validate").needs(0).out
     installed = environment(PYTHONPATH=str(project.folder / "site"), PYTHONDONTWRITEBYTECODE="1")
@@ -76,7 +76,7 @@ def test_module_that_registers_rules(plugged: Callable[..., Call], project: Proj
     assert finding in done.stdout
 
 
-def test_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
+def test_documented_plug_in_registers_rule(plugged: Callable[..., Call]) -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     module = page.partition("<!-- python: plug-in -->\n```python\n")[2].partition("```")[0]
     point = page.partition('[project.entry-points."kafkaform.rules"]\nacme = "')[2].partition('"')[0]
@@ -85,12 +85,14 @@ def test_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
     assert plugged(module, "rules", "ACME-1").out.startswith("ACME-1 (warning)\n\nA topic has no owner.\n")
 
 
-def test_function_that_registers_rules(plugged: Callable[..., Call]) -> None:
+def test_plug_in_function_registers_rules(plugged: Callable[..., Call]) -> None:
     module = IMPORTS + "def register():\n" + "".join(f"    {line}\n" for line in OWNED.splitlines())
     assert "ACME-1" in plugged(module, "validate", point="acme_rules:register").needs(0).out
 
 
-def test_rules_are_listed_explained_and_waived(plugged: Callable[..., Call], project: Project) -> None:
+def test_plug_in_rules_are_listed_explained_and_waived(
+    plugged: Callable[..., Call], project: Project
+) -> None:
     module = IMPORTS + OWNED
     assert "ACME-1  warning  A topic has no owner." in plugged(module, "rules").needs(0).out
     explained = plugged(module, "rules", "acme-1").needs(0).out
@@ -104,7 +106,7 @@ def test_rules_are_listed_explained_and_waived(plugged: Callable[..., Call], pro
     assert call.out.endswith("1 resource: valid, 1 waived.\n")
 
 
-def test_severity_of_a_missing_plug_in(project: Project, plugged: Callable[..., Call]) -> None:
+def test_severity_of_unknown_plug_in_rule_is_refused(project: Project, plugged: Callable[..., Call]) -> None:
     project.config(rules={"ACME-2": "error"})
     call = plugged(IMPORTS + OWNED, "validate").needs(1)
     assert "kafkaform.yaml:8:3: " in call.err
@@ -148,7 +150,7 @@ def test_debug_shows_where_a_plug_in_failed(plugged: Callable[..., Call]) -> Non
     assert "acme_rules.py" in call.err
 
 
-def test_help_neither_loads_nor_looks_for_plug_ins(plugged: Callable[..., Call]) -> None:
+def test_help_does_not_load_plug_ins(plugged: Callable[..., Call]) -> None:
     assert plugged("raise RuntimeError('loaded')\n", "--help").needs(0).err == ""
     script = (
         "import sys, kafkaform.cli.main as m; m.run(['--help']); print('importlib.metadata' in sys.modules)"
@@ -159,6 +161,6 @@ def test_help_neither_loads_nor_looks_for_plug_ins(plugged: Callable[..., Call])
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_codes_of_plug_ins() -> None:
+def test_plug_in_codes_exclude_reserved_prefix() -> None:
     codes = ("ACME-1", "A1", "KAFKA1", "KF1", "KFX-1", "A", "1")
     assert [code for code in codes if CODE.fullmatch(code)] == ["ACME-1", "A1", "KAFKA1"]

@@ -24,11 +24,11 @@ NAMED = {code: [row for row in ROWS if row.code == code and row.name] for code i
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_rule_has_these_findings(row: Row) -> None:
+def test_rule_row_has_expected_findings(row: Row) -> None:
     assert describe_findings(check_rule(row.code, row.context)) == list(row.findings)
 
 
-def test_messages_of_rules(golden: SnapshotAssertion) -> None:
+def test_rule_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert write_catalogue(ROWS) == golden(name="messages.txt")
 
 
@@ -39,7 +39,7 @@ def test_row_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(rules.RULES))
-def test_suggestion_can_be_pasted(code: str) -> None:
+def test_rule_suggestions_are_valid(code: str) -> None:
     findings = [finding for row in NAMED[code] for finding in check_rule(code, row.context)]
     suggestions = [finding.suggestion for finding in findings if finding.suggestion is not None]
     assert suggestions

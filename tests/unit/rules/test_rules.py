@@ -21,7 +21,7 @@ def check_topic(desired: Desired, severities: dict[str, str]) -> list[Diagnostic
     return list(rules.check(rules.RuleContext((desired,)), severities))
 
 
-def test_severities_can_be_chosen_and_rules_switched_off() -> None:
+def test_configured_severities_apply_to_rules() -> None:
     both = replace(declare_topic("a b", 3, 3, min_insync_replicas="3"), location=PLACE)
     severities = {"KF101": "info", "KF109": "error"}
     assert [(f.code, f.severity, f.location) for f in check_topic(both, severities)] == [
@@ -44,7 +44,7 @@ def test_every_code_is_explained(code: str) -> None:
     assert len(" ".join(remaining)) > 60
 
 
-def test_every_code_is_unique_emitted_and_in_the_catalogue() -> None:
+def test_every_code_is_unique_and_used() -> None:
     assert not rules.RULES.keys() & rules.NOTES.keys()
     for code in rules.RULES:
         with pytest.raises(ValueError, match=f"{code} is already used"):

@@ -95,7 +95,7 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(acls=[{**GROUP, "operations": ["Delete", "All"]}])], (), {"KF605"}),
     ],
 )
-def test_findings_of_access(
+def test_access_rules_have_expected_findings(
     tmp_path: Path, declared: list[Any], live: tuple[str, ...], expected: set[str]
 ) -> None:
     found = find(tmp_path, *declared, live=live)
@@ -134,7 +134,7 @@ def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], i
         ("payments.v1", "ordres.v1", Severity.WARNING),
     ],
 )
-def test_new_right_on_a_topic_that_looks_misspelt_is_an_error(
+def test_right_on_misspelt_topic_is_error(
     tmp_path: Path, declared: str, name: str, severity: Severity
 ) -> None:
     topic = (declared, "Topic", {"partitions": 1, "replicationFactor": 1})
@@ -142,7 +142,7 @@ def test_new_right_on_a_topic_that_looks_misspelt_is_an_error(
     assert [each.severity for each in found if each.code == "KF604"] == [severity]
 
 
-def test_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
+def test_group_member_needs_topic_rights(tmp_path: Path) -> None:
     group = ("billing", "ConsumerGroup", {"topics": ["orders", "refunds"]})
     live = ("orders", "refunds")
     half = access(consumes=[{"group": "billing", "topics": ["orders"]}])
@@ -163,7 +163,7 @@ def test_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
         ({"acls": [{**READ, "name": "orders"}]}, "checkout", False),
     ],
 )
-def test_rights_are_declared_by_the_owner(
+def test_right_declared_by_other_team_is_reported(
     tmp_path: Path, right: dict[str, Any], team: str, found: bool
 ) -> None:
     labels = {"orders": "sales", "second": team, "access": "first-team"}
@@ -175,7 +175,7 @@ def test_rights_are_declared_by_the_owner(
     assert ("KF607" in codes) is found
 
 
-def test_right_of_two_teams_is_one_finding(tmp_path: Path) -> None:
+def test_topic_right_of_several_teams_is_single_finding(tmp_path: Path) -> None:
     given = [access(name=name, produces=["orders", "other"]) for name in ("second", "third")]
     topics = [(name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")]
     labels = {"second": "checkout", "third": "shipping", "orders": "sales"}
@@ -184,7 +184,7 @@ def test_right_of_two_teams_is_one_finding(tmp_path: Path) -> None:
     assert not find(tmp_path, *given, *topics, labels={**labels, "orders": "shipping"})
 
 
-def test_acls_of_undeclared_principals_outlive_a_topic(tmp_path: Path) -> None:
+def test_acls_of_undeclared_principals_on_absent_topic_are_reported(tmp_path: Path) -> None:
     acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
     facts = Facts("x").add_part(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
     absent = ("gone", "Topic", {"state": "absent"})
@@ -210,13 +210,15 @@ def test_acls_of_undeclared_principals_outlive_a_topic(tmp_path: Path) -> None:
         ({"write": []}, access(produces=["*"], acls=[{**ORDERS, **NO_WRITE, "name": "x"}]), True),
     ],
 )
-def test_topic_limits_its_access(tmp_path: Path, limits: Any, declared: Any, is_beyond: bool) -> None:
+def test_access_beyond_topic_limits_is_reported(
+    tmp_path: Path, limits: Any, declared: Any, is_beyond: bool
+) -> None:
     spec = {"partitions": 1, "replicationFactor": 1, **({} if limits is None else {"access": limits})}
     found = find(tmp_path, ("orders", "Topic", spec), declared, live=("x",))
     assert ("KF611" in {code for code, _ in found}) is is_beyond
 
 
-def test_finding_points_to_the_right_that_is_beyond_a_limit(tmp_path: Path) -> None:
+def test_finding_beyond_access_limit_is_located_at_right(tmp_path: Path) -> None:
     limits = {"partitions": 1, "replicationFactor": 1, "access": {"write": ["team:other"]}}
     declared = [("orders", "Topic", limits), access(produces=["x", "orders"])]
     (finding,) = diagnose(tmp_path, *declared, live=("x",))

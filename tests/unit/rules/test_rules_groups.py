@@ -36,14 +36,14 @@ def test_suggested_batch_is_the_largest_that_fits(each: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_settings_that_are_suggested_instead_exist(protocol: str) -> None:
+def test_suggested_replacement_settings_exist(protocol: str) -> None:
     known = {*kafka_configs.consumer_configs(), *kafka_configs.group_configs()}
     client = dict.fromkeys(kafka_configs.refused_by_client(protocol), "1")
     for finding in check_rule("KF211", scene(group(protocol=protocol, client=client))):
         assert {*re.findall(r"\{([\w.]+):", str(finding.suggestion))} <= known
 
 
-def test_rules_about_protocols_have_their_stage_and_cannot_all_be_waived() -> None:
+def test_protocol_rules_have_stage_and_waivability() -> None:
     assert rules.RULES["KF213"].stage is Stage.LIVE
     assert not rules.RULES["KF211"].waivable
 
@@ -68,7 +68,7 @@ spec:
 """
 
 
-def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> None:
+def test_manifest_findings_have_locations_and_waivers(tmp_path: Path) -> None:
     file = tmp_path / "g.yaml"
     file.write_text(MANIFEST, "utf-8")
     context = RuleContext(tuple(load([file], Context())))

@@ -25,7 +25,7 @@ def test_every_rule_judges_a_measured_topic() -> None:
     assert [finding.code for finding in findings] == ["KF501", "KF502", "KF503", "KF504", "KF505"]
 
 
-def test_severities_and_waivers_of_the_project_hold() -> None:
+def test_configured_severities_and_waivers_apply() -> None:
     severities = {"KF501": "off", "KF502": "warning", "KF504": "error"}
     findings = rules.check(scene(waive_rules(STRICT, "KF503"), WORST), severities, (Stage.SKEW,))
     assert [(finding.code, finding.severity.value, finding.waived) for finding in findings] == [
@@ -36,7 +36,7 @@ def test_severities_and_waivers_of_the_project_hold() -> None:
     ]
 
 
-def test_other_stages_do_not_judge_skew() -> None:
+def test_skew_rules_run_in_skew_stage_only() -> None:
     stages = [stage for stage in Stage if stage is not Stage.SKEW]
     findings = rules.check(scene(STRICT, WORST), {}, stages)
     assert not [finding for finding in findings if finding.code.startswith("KF5")]
@@ -74,7 +74,9 @@ spec:
     ("environment", "expected", "line"),
     [("dev", SkewLimits(2.0, 0.05, 9), 8), ("prod", SkewLimits(1.5, 0.05, 9, "bytes"), 14)],
 )
-def test_policies_merge_by_limit(tmp_path: Path, environment: str, expected: SkewLimits, line: int) -> None:
+def test_policy_layers_are_merged_per_limit(
+    tmp_path: Path, environment: str, expected: SkewLimits, line: int
+) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(ORDERS)
     defaults: dict[str, tuple[Layer, ...]] = {
@@ -98,7 +100,9 @@ def test_policies_merge_by_limit(tmp_path: Path, environment: str, expected: Ske
         ("now", FINE, FINE, None),
     ],
 )
-def test_policy_of_period_or_now(of: str, ratio: Estimate, newest: Estimate, severity: str | None) -> None:
+def test_policy_judges_period_or_current_records(
+    of: str, ratio: Estimate, newest: Estimate, severity: str | None
+) -> None:
     share = Estimate.exact(1 / 3)
     part = NewestPart(0, 1, (share,) * 3, (share,) * 3, newest, newest)
     result = replace(build_result(ratio=ratio), now=part)

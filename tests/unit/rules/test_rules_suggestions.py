@@ -51,7 +51,7 @@ DAY = 86_400_000
         f"write {ANNOTATION}: delete of id: why",
     ],
 )
-def test_text_that_cannot_be_pasted_is_noticed(text: str) -> None:
+def test_invalid_suggestion_is_detected(text: str) -> None:
     with pytest.raises((AssertionError, click.ClickException, ValueError)):
         check_suggestion(text)
 
@@ -86,7 +86,7 @@ spec:
     "line", ["retention: 60s", "retention: {time: 60s}", "config: {retention.ms: 60000}"]
 )
 @pytest.mark.parametrize("code", ["KF110", "KF115"])
-def test_suggested_setting_replaces_the_one_that_is_there(tmp_path: Path, line: str, code: str) -> None:
+def test_suggested_setting_replaces_existing_setting(tmp_path: Path, line: str, code: str) -> None:
     limits, file = ProjectLimits(recovery_window_ms=7 * DAY), tmp_path / "a.yaml"
     for text, trips in ((line, True), (None, False)):
         if text is not None:
@@ -133,7 +133,7 @@ def test_remedy_of_a_risky_change_can_be_pasted(assessment: RiskAssessment) -> N
         code(annotation(["delete of id: <why>"])),
     ],
 )
-def test_pasted_text_is_on_one_line_of_a_narrow_terminal(pasted: str) -> None:
+def test_pasted_text_stays_on_single_line(pasted: str) -> None:
     for width in range(32, 80):
         page = Page(width)
         page.note("safer: ", f"stop its members, then: {pasted}, and then wait")
@@ -186,7 +186,7 @@ def test_suggested_annotation_gives_every_consent(tmp_path: Path, given: str) ->
     assert {item.hazard: item.reason for item in given_before}.items() <= reasons.items()
 
 
-def test_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
+def test_command_line_consent_is_not_in_annotation() -> None:
     memory = MemoryCluster()
     create_topic(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
     desired = declare_topic("a", retention_ms="1", min_insync_replicas="1")

@@ -79,7 +79,7 @@ def orders(tmp_path: Path) -> Path:
     return file
 
 
-def test_environment_is_judged_by_its_own_values(orders: Path) -> None:
+def test_environment_is_judged_by_own_values(orders: Path) -> None:
     assert list_lines(check_file(orders, "dev")) == {"KF113": ("info", 13)}
     assert list_lines(check_file(orders, "prod")) == {
         "KF104": ("info", 8),
@@ -104,7 +104,7 @@ def test_brokers_and_limits_add_findings(orders: Path) -> None:
     }
 
 
-def test_waived_finding_has_its_reason(orders: Path) -> None:
+def test_waived_finding_has_reason(orders: Path) -> None:
     (first,) = check_file(orders, "dev")
     assert (first.code, first.waived) == ("KF113", "clicks may be lost, TICKET-7")
 
@@ -164,7 +164,9 @@ def test_no_decrease_of_a_live_topic_is_suggested(partitions: int, live: int, be
         (3, "1", "warning"),
     ],
 )
-def test_min_isr_is_judged_wherever_it_is_set(replicas: int, value: str, severity: str | None) -> None:
+def test_min_isr_is_judged_from_manifest_default_and_live_value(
+    replicas: int, value: str, severity: str | None
+) -> None:
     unset = declare_topic("a", 3, replicas)
     default = facts(min_insync_replicas=value)
     live = build_observed("a", 3, replicas, min_insync_replicas=value)

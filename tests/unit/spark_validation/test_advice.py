@@ -126,9 +126,7 @@ def digests(topic: SimulatedTopic) -> dict[str, bytes]:
         (repartitioned_with_hot_key, SkewLimits()),
     ],
 )
-def test_after_splitting_keys_into_the_salts_advised_the_ratio_is_the_promised_one(
-    make: Callable[[], SimulatedTopic], limits: SkewLimits
-) -> None:
+def test_advised_salts_give_promised_ratio(make: Callable[[], SimulatedTopic], limits: SkewLimits) -> None:
     topic = make()
     sentence = find_advice(analyse_topic(topic, limits=limits), "split key")
     split = read_salted_keys(sentence, digests(topic))
@@ -140,7 +138,7 @@ def test_after_splitting_keys_into_the_salts_advised_the_ratio_is_the_promised_o
         assert topic.share(topic.keys.index(key)) / len(into) <= (limits.max_key_share or 1.0)
 
 
-def test_no_split_is_advised_where_none_helps() -> None:
+def test_useless_split_is_not_advised() -> None:
     topic = mixed_partitioners(MANY, KEYS, share=0.0)
     advice = analyse_topic(topic, limits=SkewLimits(max_partition_ratio=1.01)).advice
     assert "salts" not in " ".join(advice)
@@ -160,7 +158,7 @@ def hot_by_records_and_bytes(share: float, byte_share: float) -> SimulatedTopic:
 
 @pytest.mark.parametrize(("share", "byte_share"), [(0.15, 0.39), (0.3, 0.2), (0.1, 0.6)])
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_keys_that_are_hot_by_records_and_by_bytes_are_split_together(
+def test_keys_hot_by_records_and_bytes_are_split_together(
     share: float, byte_share: float, records: int
 ) -> None:
     topic = hot_by_records_and_bytes(share, byte_share)
@@ -192,7 +190,7 @@ def test_keys_that_are_hot_by_records_and_by_bytes_are_split_together(
     ids=["long", "Avro", "JSON", "any 8 bytes"],
 )
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_key_that_takes_no_suffix_is_spread_over_the_partitions_advised(
+def test_key_without_suffix_is_spread_over_advised_partitions(
     encode: Callable[[int], bytes], records: int
 ) -> None:
     keys = tuple(map(encode, range(KEYS)))
@@ -240,7 +238,7 @@ def placed_alike(by: str, partitions: int) -> list[int]:
     ],
     ids=str,
 )
-def test_salts_are_chosen_by_the_partitioner_that_places_all_keys(by: str, counts: dict[float, int]) -> None:
+def test_salts_are_chosen_by_effective_partitioner(by: str, counts: dict[float, int]) -> None:
     partitions = [*counts.values()][-1]
     hot = placed_alike(by, partitions)
     topic = place_hot_keys(by, counts, hot)
@@ -257,14 +255,14 @@ def test_salts_are_chosen_by_the_partitioner_that_places_all_keys(by: str, count
         )
 
 
-def test_two_keys_do_not_show_which_suffixes_they_need() -> None:
+def test_two_keys_give_no_suffixes() -> None:
     codes = np.where(np.random.default_rng(0).random(100_000) < 0.8, 0, 1)
     for by in ("murmur2", "crc32"):
         at = hash_keys(by, name_keys(2))[codes] % 12
         assert "#" not in " ".join(analyse_topic(lying(at, codes, name_keys(2), 12)).advice)
 
 
-def test_of_a_partitioner_that_is_not_known_the_suffixes_are_not_either() -> None:
+def test_unknown_partitioner_gives_no_suffixes() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, MANY)
     codes[random.random(MANY) < 0.3] = 0
@@ -275,7 +273,7 @@ def test_of_a_partitioner_that_is_not_known_the_suffixes_are_not_either() -> Non
     assert "#" not in sentence
 
 
-def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much() -> None:
+def test_more_partitions_are_called_useless_only_if_key_exceeds_goal() -> None:
     """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
     result = analyse_topic(hot_key(MANY, KEYS, share=0.06))
     assert "hot_keys" in {cause.name for cause in result.causes}
@@ -284,13 +282,13 @@ def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much
     assert "1.44 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
 
 
-def test_producers_that_no_partitioner_explains_are_to_be_found() -> None:
+def test_unexplained_producers_are_named_in_advice() -> None:
     shares = {"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42}
     ignoring = replace(scene("mixed partitioners"), partitioners=shares)
     assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
 
 
-def test_single_useful_member_is_not_many() -> None:
+def test_single_useful_member_is_worded_in_singular() -> None:
     result = scene("hot key")
     group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)
     parallelism = replace(result.by_records, effective_parallelism=Estimate.exact(1.0))
@@ -298,7 +296,7 @@ def test_single_useful_member_is_not_many() -> None:
     assert " 1 of its 2 members is " in " ".join(advise(alone, SkewLimits(), NO_KEYS))
 
 
-def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> None:
+def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
     result = analyse_topic(few_keys(MANY, 40, 9))
     now = result.by_records.max_mean_ratio.value
     better = WhatIf(18, Estimate(1.2, 1.1, 1.3), Estimate.exact(1.2), 0.5, Estimate.exact(0.52))
@@ -320,9 +318,7 @@ def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> N
 
 
 @pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.02, 50.0), (0.01, 100.0)])
-def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
-    part: float, times: float
-) -> None:
+def test_key_hot_at_end_of_log_has_current_peak(part: float, times: float) -> None:
     random = np.random.default_rng(1)
     codes = random.integers(1, KEYS, MANY)
     codes[round(MANY * (1 - part)) :] = 0
@@ -344,13 +340,13 @@ def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
         assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10, seed=seed)) <= 1.1 * times
 
 
-def test_fewer_members_than_partitions_of_an_even_topic_are_useful() -> None:
+def test_fewer_members_than_even_partitions_give_no_advice() -> None:
     group = GroupResult("g", "range", tuple(MemberShare((n,), 1 / 12) for n in range(6)), 1.0)
     assert advise(replace(scene("balanced"), groups=(group,)), SkewLimits(), NO_KEYS) == ()
 
 
 @pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])
-def test_fullest_of_equal_keys_is_as_drawn(keys: int, partitions: int) -> None:
+def test_expected_ratio_matches_simulation(keys: int, partitions: int) -> None:
     random = np.random.default_rng(1)
     drawn_ratios = [
         np.bincount(random.integers(0, partitions, keys)).max() * partitions / keys for _ in range(3_000)
@@ -358,7 +354,7 @@ def test_fullest_of_equal_keys_is_as_drawn(keys: int, partitions: int) -> None:
     assert expected_ratio(keys, partitions) == pytest.approx(np.mean(drawn_ratios), rel=0.06)
 
 
-def test_expected_ratio_falls_with_keys_without_a_jump() -> None:
+def test_expected_ratio_falls_monotonically_with_keys() -> None:
     ratios = [expected_ratio(keys, 12) for keys in (2, 10, 100, 1_000, 59_000, 61_000, 10**7)]
     assert ratios == sorted(ratios, reverse=True)
     assert expected_ratio(5, 1) == 1.0
@@ -379,7 +375,7 @@ HISTORIES = {
 
 @pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1), (8_000, 2)])
 @pytest.mark.parametrize("name", HISTORIES)
-def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int) -> None:
+def test_advice_is_about_current_records(name: str, records: int, seed: int) -> None:
     share, hours, began, ended = HISTORIES[name]
     topic = hot_over_time(share, hours, seed=seed)
     log = LogFacts(count_between=counted_by_offsets(topic))
@@ -401,7 +397,7 @@ def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int)
     )
 
 
-def test_key_that_was_split_is_not_split_again() -> None:
+def test_split_key_is_not_split_again() -> None:
     """Five of 24 hours ago its producers began to append one of six suffixes."""
     random = np.random.default_rng(0)
     keys = [*name_keys(5_000), *(f"{name_keys(1)[0].decode()}#{salt}".encode() for salt in range(6))]

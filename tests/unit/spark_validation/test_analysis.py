@@ -92,7 +92,7 @@ def report(result: TopicResult) -> SkewReport:
 
 @pytest.mark.parametrize("name", TOPICS)
 @pytest.mark.parametrize("records", [4_000, 40_000])
-def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int) -> None:
+def test_every_topic_has_diagnosis_and_ordered_estimates(name: str, records: int) -> None:
     result, _ = analyse_sample(TOPICS[name], records, groups=(ReaderGroup("g", "range", 5),))
     to_json(report(result))  # refuses what is not finite
     assert result.diagnosis == result.causes[0].name
@@ -100,7 +100,7 @@ def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int
         assert 0 <= estimate.low <= estimate.value <= estimate.high
 
 
-def test_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
+def test_empty_topic_has_zero_estimates() -> None:
     result, _ = analyse_sample(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
     nothing = Estimate.exact(0.0)
     assert result.diagnosis == "empty"
@@ -111,7 +111,7 @@ def test_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
     assert set(result.partitioners.values()) == {0.0}
 
 
-def test_what_was_read_is_reported() -> None:
+def test_sample_facts_are_reported() -> None:
     result, plan = analyse_sample(TOPICS["zipf"], notes=("retention moved",))
     sample = result.sample
     assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
@@ -123,7 +123,7 @@ def test_what_was_read_is_reported() -> None:
     assert sample.achieved == max(widths) / 2
 
 
-def test_larger_sample_reaches_the_precision_that_is_wanted() -> None:
+def test_larger_sample_reaches_requested_precision() -> None:
     topic = add_sizes(hot_key(120_000, share=0.3))
     first, plan = analyse_sample(topic, 3_000)
     precision = 0.008
@@ -136,7 +136,7 @@ def test_larger_sample_reaches_the_precision_that_is_wanted() -> None:
     assert plan_next_sample(second, larger, records=3_000, precision=1.2 * precision) is None
 
 
-def test_no_larger_sample_than_the_topic_is_needed() -> None:
+def test_sample_is_not_larger_than_topic() -> None:
     first, plan = analyse_sample(TOPICS["zipf"])
     everything = plan_next_sample(first, plan, records=4_000, precision=1e-9)
     assert everything is not None
@@ -150,7 +150,7 @@ def test_no_larger_sample_than_the_topic_is_needed() -> None:
 
 
 @pytest.mark.parametrize("kept", [0.5, 0.13, 0.02])
-def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -> None:
+def test_reading_continues_until_requested_records_are_read(kept: float) -> None:
     """Of offsets most may be empty; a few samples suffice, and no more is read than that takes."""
     topic = compact_log(uniform(200_000), kept=kept)
     wanted = min(3_000, int(topic.records.sum()))
@@ -166,7 +166,7 @@ def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -
     assert result.sample.offsets == plan.records > result.sample.records
 
 
-def test_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
+def test_topic_without_records_is_read_completely() -> None:
     topic = compact_log(uniform(200_000), kept=0.0)
     plan = plan_windows(spans(topic), records=3_000, seed=1)
     for _ in range(PASSES - 1):
@@ -193,20 +193,20 @@ SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
         ("cooperative-sticky", [(0, 3), (1, 4), (2,)]),
     ],
 )
-def test_partitions_are_given_as_the_assignor_does(assignor: str, given_: list[tuple[int, ...]]) -> None:
+def test_partitions_are_assigned_as_by_assignor(assignor: str, given_: list[tuple[int, ...]]) -> None:
     found = assign(ReaderGroup("checkout", assignor, 3), SHARES)
     assert (found.name, found.assignor) == ("checkout", assignor)
     assert [member.partitions for member in found.members] == given_
 
 
-def test_busiest_member_is_set_against_the_mean() -> None:
+def test_busiest_member_is_compared_with_mean() -> None:
     by_range = assign(ReaderGroup("g", "range", 3), SHARES)
     assert [member.share for member in by_range.members] == pytest.approx([0.7, 0.2, 0.1])
     assert by_range.max_mean_ratio == pytest.approx(2.1)
     assert assign(ReaderGroup("g", "roundrobin", 3), SHARES).max_mean_ratio == pytest.approx(1.5)
 
 
-def test_more_members_than_partitions_leave_some_idle() -> None:
+def test_surplus_members_are_idle() -> None:
     found = assign(ReaderGroup("g", "range", 8), SHARES)
     assert [member.partitions for member in found.members[4:]] == [(4,), (), (), ()]
     assert found.max_mean_ratio == pytest.approx(0.4 * 8)
@@ -219,15 +219,13 @@ def test_more_members_than_partitions_leave_some_idle() -> None:
         ("range", 0, "needs at least one member"),
     ],
 )
-def test_group_that_cannot_be_assigned_is_refused(assignor: str, members: int, reason: str) -> None:
+def test_unknown_assignor_or_empty_group_is_refused(assignor: str, members: int, reason: str) -> None:
     with pytest.raises(ValueError, match=f"group g: .*{reason}"):
         assign(ReaderGroup("g", assignor, members), SHARES)
 
 
 @given(st.sampled_from(sorted(ASSIGNORS)), st.integers(1, 200), st.integers(1, 200))
-def test_every_partition_has_one_member_and_counts_differ_by_one(
-    assignor: str, partitions: int, members: int
-) -> None:
+def test_partitions_are_assigned_once_and_evenly(assignor: str, partitions: int, members: int) -> None:
     found = assign(ReaderGroup("g", assignor, members), [1 / partitions] * partitions)
     dealt = [partition for member in found.members for partition in member.partitions]
     counts = [len(member.partitions) for member in found.members]
@@ -245,7 +243,7 @@ def list_notes(topic: SimulatedTopic, records: int = 6_000, log: LogFacts | None
     return [*sample_notes(counts, plan, log)]
 
 
-def test_markers_are_reported_where_offsets_count_partitions() -> None:
+def test_transaction_markers_are_noted_if_offsets_are_counted() -> None:
     topic = uniform(60_000)
     arrivals = TopicArrivals("t", None, (5_000,) * 12, (5_000,) * 12, since_made=True, transactional=True)
     assert list_notes(topic, log=LogFacts(arrivals)) == [], "records are counted"

@@ -92,7 +92,7 @@ def grow_topic(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEY
     ("before", "partitions", "at"),
     [(6, 12, 0.5), (4, 6, 0.3), (6, 12, 0.9), (12, 13, 0.5), (1, 6, 0.4), (2, 3, 0.5)],
 )
-def test_increase_is_found_whoever_placed_the_keys(
+def test_partition_increase_is_found_for_every_partitioner(
     by: str, before: int, partitions: int, at: float, records: int, seed: int
 ) -> None:
     result = analyse_topic(grow_topic(by, {at: before, 1.0: partitions}, seed), records, seed)
@@ -113,7 +113,7 @@ def test_increase_is_found_whoever_placed_the_keys(
 @pytest.mark.parametrize(
     "counts", [(3, 6, 12), (4, 6, 12), (1, 3, 12), (10, 11, 12), (2, 4, 8), (2, 4, 8, 16)]
 )
-def test_several_increases_are_a_chain_with_times(
+def test_several_increases_are_found_with_times(
     by: str, counts: tuple[int, ...], records: int, seed: int
 ) -> None:
     parts = {(number + 1) / len(counts): count for number, count in enumerate(counts)}
@@ -129,7 +129,7 @@ def test_several_increases_are_a_chain_with_times(
 
 @READ
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
-def test_increase_is_not_dated_by_records_that_a_later_count_placed(by: str, records: int, seed: int) -> None:
+def test_increase_is_not_dated_by_records_of_later_count(by: str, records: int, seed: int) -> None:
     result = analyse_topic(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
     increases = repartition(result).increases
     assert [(item.earlier, item.later) for item in increases] == [(3, 6), (6, 12)]
@@ -163,9 +163,7 @@ def change_partitioner(first: str, then: str, at: float, seed: int = 0, keys: in
     ("first", "then"), [("crc32", "murmur2"), ("murmur2", "crc32"), ("fnv1a", "murmur2"), ("crc32", "fnv1a")]
 )
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.85])
-def test_partitioner_that_was_changed_ended_and_nobody_is_to_change(
-    first: str, then: str, at: float, records: int, seed: int
-) -> None:
+def test_former_partitioner_has_ended(first: str, then: str, at: float, records: int, seed: int) -> None:
     result = analyse_topic(change_partitioner(first, then, at, seed), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     facts = mix(result)
@@ -179,7 +177,7 @@ def test_partitioner_that_was_changed_ended_and_nobody_is_to_change(
 @READ
 @pytest.mark.parametrize(("first", "then"), [("murmur2", "crc32"), ("crc32", "fnv1a"), ("murmur2", "fnv1a")])
 @pytest.mark.parametrize("since", [0.0, 0.5, 0.8])
-def test_two_partitioners_at_work_now_are_advised_to_agree(
+def test_two_current_partitioners_are_advised_to_agree(
     first: str, then: str, since: float, records: int, seed: int
 ) -> None:
     codes = uniform_codes(seed)
@@ -207,7 +205,7 @@ def test_two_partitioners_at_work_now_are_advised_to_agree(
     ],
     ids=lambda counts: "-".join(map(str, counts.values())),
 )
-def test_five_increases_are_all_found(by: str, counts: dict[float, int], records: int, seed: int) -> None:
+def test_five_increases_are_found(by: str, counts: dict[float, int], records: int, seed: int) -> None:
     result = analyse_topic(grow_topic(by, counts, seed), records, seed)
     assert names(result) == ("repartitioned",), result.causes
     assert [increase.earlier for increase in repartition(result).increases] == [*counts.values()][:-1]
@@ -218,9 +216,7 @@ def test_five_increases_are_all_found(by: str, counts: dict[float, int], records
 
 @READ
 @pytest.mark.parametrize("by", ["crc32", "fnv1a", "murmur2_kafkajs"])
-def test_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_second_cause(
-    by: str, records: int, seed: int
-) -> None:
+def test_late_records_by_earlier_count_are_not_second_cause(by: str, records: int, seed: int) -> None:
     """Of keys of very uneven frequency, three of ten records lie by the earlier count for a while."""
     random = np.random.default_rng(seed)
     weights = 1 / np.arange(1, KEYS + 1) ** 1.1
@@ -235,7 +231,7 @@ def test_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_second_
 
 
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
-def test_what_lay_on_one_partition_is_ascribed_to_the_partitioner_of_now(by: str) -> None:
+def test_single_partition_records_are_ascribed_to_current_partitioner(by: str) -> None:
     result = analyse_topic(grow_topic(by, {0.4: 1, 1.0: 6}))
     facts = repartition(result)
     assert facts.increases[-1].partitioners == (by,)
@@ -244,7 +240,7 @@ def test_what_lay_on_one_partition_is_ascribed_to_the_partitioner_of_now(by: str
 
 @READ
 @pytest.mark.parametrize("by", ["murmur2", "crc32", "fnv1a"])
-def test_increase_after_which_nothing_was_written_is_the_only_cause(by: str, records: int, seed: int) -> None:
+def test_increase_without_later_records_is_only_cause(by: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     topic = lying(hash_codes(by, codes) % 6, codes, name_keys(KEYS), 12)
     result = analyse_topic(topic, records, seed)
@@ -257,7 +253,7 @@ def test_increase_after_which_nothing_was_written_is_the_only_cause(by: str, rec
 @READ
 @pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
 @pytest.mark.parametrize("partitions", [5, 12, 16])
-def test_each_way_to_take_fnv1a_is_one_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
+def test_each_fnv1a_variant_is_single_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
     """The three agree on half of the keys, and two of them on all keys where the count is a power of two."""
     codes = uniform_codes(seed)
     topic = lying(hash_codes(by, codes) % partitions, codes, name_keys(KEYS), partitions)
@@ -272,7 +268,7 @@ def test_each_way_to_take_fnv1a_is_one_partitioner(by: str, partitions: int, rec
 
 @READ
 @pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
-def test_one_of_fnv1a_beside_java_is_reported_by_its_name(by: str, records: int, seed: int) -> None:
+def test_fnv1a_variant_beside_murmur2_is_named(by: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
     at = np.where(second, hash_codes(by, codes), hash_codes("murmur2", codes)) % 12
@@ -284,7 +280,7 @@ def test_one_of_fnv1a_beside_java_is_reported_by_its_name(by: str, records: int,
 @pytest.mark.parametrize("by", ["murmur2", "crc32"])
 @pytest.mark.parametrize("share", [0.3, 0.05])
 @pytest.mark.parametrize("partition", [0, 7])
-def test_strays_on_one_partition_are_reported(
+def test_records_sent_to_fixed_partition_are_reported(
     by: str, share: float, partition: int, records: int, seed: int
 ) -> None:
     codes = uniform_codes(seed)
@@ -299,9 +295,7 @@ def test_strays_on_one_partition_are_reported(
 
 
 @READ
-def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partition(
-    records: int, seed: int
-) -> None:
+def test_ended_fixed_partition_records_are_not_increase(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     stray = (np.random.default_rng(seed + 99).random(RECORDS) < 0.3) & (PART < 0.6)
     at = np.where(stray, 0, hash_codes("murmur2", codes) % 12)
@@ -312,7 +306,7 @@ def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partiti
 
 
 @READ
-def test_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, seed: int) -> None:
+def test_prefix_partitioner_keeps_keys_on_single_partition(records: int, seed: int) -> None:
     prefixes = 40
     random = np.random.default_rng(seed)
     shares = 1 / np.arange(1, prefixes + 1) ** 1.5
@@ -331,7 +325,7 @@ def test_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, see
     assert result.advice[0] == wording.OWN_PARTITIONER
 
 
-def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> None:
+def test_even_custom_partitioner_is_balanced() -> None:
     codes = uniform_codes(0)
     result = analyse_topic(lying(codes % 12, codes, name_keys(KEYS), 12))
     assert names(result) == ("balanced",)
@@ -340,7 +334,7 @@ def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> Non
 
 @READ
 @pytest.mark.parametrize("keys", [1, 2, 3])
-def test_few_keys_do_not_show_who_placed_them(keys: int, records: int, seed: int) -> None:
+def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int) -> None:
     for by in PARTITIONERS:
         codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
         result = analyse_topic(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
@@ -350,7 +344,7 @@ def test_few_keys_do_not_show_who_placed_them(keys: int, records: int, seed: int
 
 
 @READ
-def test_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records: int, seed: int) -> None:
+def test_hot_key_placed_by_producer_is_not_mixed_partitioners(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
     codes[hot] = 0
@@ -362,7 +356,7 @@ def test_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records
 
 
 @READ
-def test_increase_beside_a_change_of_the_partitioner_names_both(records: int, seed: int) -> None:
+def test_increase_with_partitioner_change_names_both(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     at = np.where(PART < 0.5, hash_codes("crc32", codes) % 6, hash_codes("murmur2", codes) % 12)
     result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
@@ -372,7 +366,7 @@ def test_increase_beside_a_change_of_the_partitioner_names_both(records: int, se
 
 
 @READ
-def test_two_partitioners_that_went_on_after_an_increase_are_both_causes(records: int, seed: int) -> None:
+def test_partitioners_mixed_after_increase_are_both_causes(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
     count = np.where(PART < 0.5, 6, 12)
@@ -386,7 +380,7 @@ RECORDED = PartitionChange(6, 12, START_MS + 60_000, START_MS + 60_000, "the aud
 
 
 @READ
-def test_recorded_increase_dates_what_timestamps_do_not(records: int, seed: int) -> None:
+def test_recorded_increase_dates_records_without_order(records: int, seed: int) -> None:
     topic = grow_topic("crc32", {0.5: 6, 1.0: 12}, seed)
     random = np.random.default_rng(seed)
     topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
@@ -398,14 +392,14 @@ def test_recorded_increase_dates_what_timestamps_do_not(records: int, seed: int)
     assert repartition(known).increases[0].known == RECORDED
 
 
-def test_recorded_increase_explains_too_few_keys_to_find_it() -> None:
+def test_recorded_increase_is_found_with_few_keys() -> None:
     topic = grow_topic("murmur2", {0.5: 6, 1.0: 12}, keys=6)
     random = np.random.default_rng(0)
     topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
     assert names(analyse_topic(topic, partition_changes=lambda: (RECORDED,)))[0] == "repartitioned"
 
 
-def test_recorded_increase_that_moved_nothing_is_no_cause() -> None:
+def test_recorded_increase_without_moved_keys_is_not_cause() -> None:
     codes = uniform_codes(0)
     result = analyse_topic(
         lying(hash_codes("murmur2", codes) % 12, codes, name_keys(KEYS), 12),
@@ -424,9 +418,7 @@ OWN: dict[str, Callable[[Int64s, int], Int64s]] = {
 
 @READ
 @pytest.mark.parametrize("name", OWN)
-def test_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
-    name: str, records: int, seed: int
-) -> None:
+def test_custom_partitioner_is_neither_increase_nor_known(name: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     result = analyse_topic(lying(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
     assert "repartitioned" not in names(result), result.causes
@@ -468,7 +460,7 @@ PARTITIONERS_OVER_TIME: dict[str, tuple[Hours, int, float, str]] = {
 
 @pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1), (8_000, 2)])
 @pytest.mark.parametrize("name", PARTITIONERS_OVER_TIME)
-def test_partitioner_that_comes_back_has_not_ended(name: str, records: int, seed: int) -> None:
+def test_returning_partitioner_has_not_ended(name: str, records: int, seed: int) -> None:
     on, hours, share, truth = PARTITIONERS_OVER_TIME[name]
     result = analyse_topic(place_at_times(on, hours, share, seed), records, seed)
     (cause,) = result.causes

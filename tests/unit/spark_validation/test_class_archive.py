@@ -22,7 +22,7 @@ def java(folder: Path, version: str) -> Path:
     return folder
 
 
-def test_each_java_has_an_archive_of_its_own(tmp_path: Path) -> None:
+def test_each_java_has_own_archive(tmp_path: Path) -> None:
     homes = [java(tmp_path / name, version) for name, version in (("a", "17.0.1"), ("b", "17.0.1"))]
     files = {archive_file(tmp_path, home) for home in (*homes, None)}
     assert len(files) == 3
@@ -31,7 +31,7 @@ def test_each_java_has_an_archive_of_its_own(tmp_path: Path) -> None:
     assert all(file.parent == tmp_path and file.suffix == ".jsa" for file in files)
 
 
-def test_archive_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_writable_by_others_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "spark"
     folder.mkdir(mode=0o700)
     file = folder / "x.jsa"
@@ -53,7 +53,7 @@ def test_archive_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: 
     assert not is_usable(file)
 
 
-def test_it_is_created_once_and_not_again_on_the_day_it_failed(
+def test_archive_is_built_once_and_not_retried_on_same_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
@@ -81,14 +81,14 @@ def test_it_is_created_once_and_not_again_on_the_day_it_failed(
     assert len(started) == 3
 
 
-def test_two_do_not_make_it_at_once(tmp_path: Path) -> None:
+def test_locked_archive_is_not_built(tmp_path: Path) -> None:
     with (tmp_path / "x.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not make(tmp_path / "x.jsa", None)
     assert not (tmp_path / "x.jsa").exists()
 
 
-def test_failure_leaves_a_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_leaves_failure_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> bool:
         raise PermissionError("no room")
 

@@ -30,14 +30,12 @@ from tests.support.skew.simulation import NULL, add_sizes, compact_log, count_sa
 
 
 @given(samples(), st.integers(1, 60))
-def test_counts_are_those_of_a_slow_and_plain_count(
-    sample: tuple[list[Record], CountsLayout], batch_size: int
-) -> None:
+def test_counts_match_reference(sample: tuple[list[Record], CountsLayout], batch_size: int) -> None:
     records, layout = sample
     assert_same(count(batches(records, batch_size), layout), tally_records(records, layout))
 
 
-def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_do_not_depend_on_grouping(monkeypatch: pytest.MonkeyPatch) -> None:
     records = draw_records(3_000, 20, LAYOUT)
     groupings: list[int] = []
     compact = counting._compact
@@ -52,7 +50,7 @@ def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pyt
     assert len(groupings) > 3
 
 
-def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ungroupable_rows_are_not_regrouped_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [Record(0, 0, b"%d" % number, 1, number) for number in range(6_400)]
     sizes: list[int] = []
     compact = counting._compact
@@ -70,7 +68,7 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
 
 @pytest.mark.parametrize("wanted", [10_000, 30_000])
 @pytest.mark.parametrize("batch_size", [100, 5_000], ids=["short runs", "long runs"])
-def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_size: int) -> None:
+def test_window_counts_match_simulation(wanted: int, batch_size: int) -> None:
     topic = add_sizes(compact_log(null_keys(30_000, 500, 3, share=0.1)))
     plan = plan_windows(spans(topic), records=wanted, seed=1)
     records = []
@@ -86,18 +84,18 @@ def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_siz
     assert_same(counts, count(batches(records, batch_size), layout))
 
 
-def test_batches_without_records_count_nothing() -> None:
+def test_empty_batches_count_zero() -> None:
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
     assert_same(count([nothing, nothing], LAYOUT), KeyCounts.empty(LAYOUT))
 
 
-def test_keys_leave_only_where_they_may() -> None:
+def test_keys_are_not_kept_by_default() -> None:
     records = [Record(0, 0, b"a person's name", 7, 1)]
     assert count(batches(records), LAYOUT).hot[0].key is None
     assert b"a person's name" not in pack(count(batches(records), LAYOUT))
 
 
-def test_of_many_keys_those_with_most_records_or_bytes_are_kept() -> None:
+def test_keys_with_most_records_or_bytes_are_kept() -> None:
     layout = CountsLayout(1, 1, (1.0,), (True,))
     frequent = [Record(0, 0, b"f%d" % k, 1, 0) for k in range(200) for _ in range(k + 2)]
     heavy = [Record(0, 0, b"h%d" % k, 10_000 + k, 0) for k in range(100)]
@@ -109,7 +107,7 @@ def test_of_many_keys_those_with_most_records_or_bytes_are_kept() -> None:
     assert len(counts.hot) == HOT_KEYS + HOT_BY_BYTES
 
 
-def test_among_equal_keys_the_order_of_arrival_does_not_choose() -> None:
+def test_order_of_equal_keys_does_not_affect_counts() -> None:
     layout = CountsLayout(1, 1, (1.0,), (True,))
     records = [Record(0, 0, b"k%d" % k, 1, 0) for k in range(1_000)] + [Record(0, 0, b"more", 1, 0)] * 2
     counts = count(batches(records), layout)

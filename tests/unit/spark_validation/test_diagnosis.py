@@ -147,7 +147,7 @@ KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
 
 @pytest.mark.parametrize(("many", "seed"), DRAWS)
 @pytest.mark.parametrize("name", KNOWN)
-def test_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, many: int, seed: int) -> None:
+def test_known_topic_is_diagnosed_from_full_and_sampled_records(name: str, many: int, seed: int) -> None:
     make, diagnosis = KNOWN[name]
     topic = make(many, seed)
     for records in (many // 10,) if seed else (FULL, many // 10):
@@ -158,9 +158,7 @@ def test_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, ma
 @pytest.mark.parametrize(("many", "seed"), DRAWS)
 @pytest.mark.parametrize("s", [0.8, 1.1, 1.5])
 @pytest.mark.parametrize("partitions", [3, 12])
-def test_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_report(
-    s: float, partitions: int, many: int, seed: int
-) -> None:
+def test_zipf_topic_is_diagnosed_by_true_ratio(s: float, partitions: int, many: int, seed: int) -> None:
     topic = zipf(many, KEYS, partitions, s=s, seed=seed)
     codes = topic.all_codes
     # Counted record by record: the ratio with all keys, and without the ten most frequent.
@@ -175,7 +173,7 @@ def test_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_report(
         assert names(result) == (expected,), (ratio, result.causes)
 
 
-def test_part_that_a_key_explains_is_what_goes_with_it() -> None:
+def test_explained_part_is_ratio_without_key() -> None:
     topic = hot_key(200_000, KEYS)
     codes = topic.all_codes
     remaining = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
@@ -187,7 +185,7 @@ def test_part_that_a_key_explains_is_what_goes_with_it() -> None:
     assert (facts.ratio.value, facts.ratio_without) == pytest.approx((ratio, without))
 
 
-def test_few_keys_of_uneven_size_are_named_by_what_explains_more() -> None:
+def test_few_uneven_keys_are_diagnosed_as_hot() -> None:
     codes = np.random.default_rng(0).integers(0, 24, 200_000)
     codes[: len(codes) // 2] = 0
     topic = build_topic(np.random.default_rng(1).permutation(codes), name_keys(24), 12)
@@ -196,7 +194,7 @@ def test_few_keys_of_uneven_size_are_named_by_what_explains_more() -> None:
 
 @SEEDS
 @pytest.mark.parametrize("records", [3_000, 20_000])
-def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int, seeds: range) -> None:
+def test_batched_null_keys_are_not_bursts(records: int, seeds: range) -> None:
     for seed in seeds:
         topic = null_keys(records, 2_000, share=0.5, seed=seed)
         for read in (FULL, records // 5):
@@ -204,7 +202,7 @@ def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int, see
 
 
 @SEEDS
-def test_large_batches_of_null_keys_are_no_second_cause(seeds: range) -> None:
+def test_large_batches_of_null_keys_are_not_second_cause(seeds: range) -> None:
     for seed in seeds:
         random = np.random.default_rng(seed)
         codes = random.integers(0, KEYS, 120_000)
@@ -217,7 +215,7 @@ def test_large_batches_of_null_keys_are_no_second_cause(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("keep", [5_000, 18_000])
-def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: int) -> None:
+def test_unequal_retention_is_not_burst(keep: int) -> None:
     topic = hot_key(300_000, KEYS)
     kept = [Span(number, max(0, end - keep), end) for number, end in enumerate(topic.ends)]
     for records in (FULL, 20_000):
@@ -255,7 +253,7 @@ def draw_chance_skew(kind: str, partitions: int, seed: int) -> SimulatedTopic:
     ],
 )
 @pytest.mark.parametrize("kind", ["1", "1.5", "2", "alike", "repeated"])
-def test_what_chance_makes_of_many_keys_is_even(kind: str, partitions: int, seeds: range) -> None:
+def test_random_imbalance_of_many_keys_is_even(kind: str, partitions: int, seeds: range) -> None:
     """Unique keys with log-normal sizes (by sigma), as many with like sizes, and 30 a partition at random."""
     for seed in seeds:
         topic = draw_chance_skew(kind, partitions, seed)
@@ -268,7 +266,7 @@ def test_what_chance_makes_of_many_keys_is_even(kind: str, partitions: int, seed
             assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
 
 
-def test_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
+def test_chance_limit_is_rarely_exceeded() -> None:
     """Drawn topics of log-normal loads: the limit knows the loads of the largest, and the squares of all."""
     random, part_of_limit = np.random.default_rng(0), []
     for _ in range(200):
@@ -282,7 +280,7 @@ def test_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
 
 @pytest.mark.parametrize("share", [0.01, 0.03])
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records: int) -> None:
+def test_frequent_key_among_uneven_sizes_is_hot(share: float, records: int) -> None:
     """On 100 partitions it alone has as much as the mean partition, or three times as much."""
     random = np.random.default_rng(0)
     codes = np.where(random.random(DAY) < share, 0, np.arange(DAY))
@@ -340,12 +338,12 @@ def test_partitions_that_producers_choose_for_null_keys_are_named(
             assert advised is not bool(chosen) or (share < 0.1 and not advised and not chosen)
 
 
-def test_null_keys_left_to_the_partitioner_as_advised_are_even() -> None:
+def test_null_keys_left_to_partitioner_are_even() -> None:
     chosen, left = nulls_on("one", 0.3, 0), nulls_on("batches", 0.3, 0)
     assert (analyse_topic(chosen).spread, analyse_topic(left).spread) == ("uneven", "even")
 
 
-def test_one_ratio_of_null_keys_is_not_called_even_and_uneven() -> None:
+def test_null_key_ratio_has_single_verdict() -> None:
     result = analyse_topic(nulls_on("batches", 1.0, 1))
     assert facts_of(result.causes[0], NullKeysFacts).spread == "evenly"
     assert "evenly" not in (result.what_if_withheld or "evenly")
@@ -382,7 +380,7 @@ def share_between(topic: SimulatedTopic, start_ms: float, end_ms: float) -> npt.
     ],
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_keys_of_windows_make_no_burst_in_samples(
+def test_keys_of_time_windows_are_not_bursts(
     users: int, minutes: int, exponent: float, known: bool, seeds: range
 ) -> None:
     """Each is hot while its window lasts; so is another one at any other time."""
@@ -402,7 +400,7 @@ def test_keys_of_windows_make_no_burst_in_samples(
 
 @SEEDS
 @pytest.mark.parametrize("hours", [-5, 9])
-def test_one_reordered_record_among_many_short_partitions_makes_no_burst(hours: int, seeds: range) -> None:
+def test_single_reordered_record_is_not_burst(hours: int, seeds: range) -> None:
     for seed in seeds:
         random = np.random.default_rng(seed)
         topic = spread_over(build_topic(random.permutation(30_000), name_keys(30_000), 500))
@@ -414,7 +412,7 @@ def test_one_reordered_record_among_many_short_partitions_makes_no_burst(hours: 
             assert names(analyse_topic(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
 
 
-def test_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
+def test_few_misplaced_records_do_not_hide_current_partitioner() -> None:
     """Six of 48,000 records, though they are more than one in a thousand since the change."""
     random = np.random.default_rng(1)
     codes = random.integers(0, KEYS, DAY)
@@ -426,12 +424,12 @@ def test_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
     assert facts_of(cause, MixedFacts).now == "murmur2"
 
 
-def test_as_many_keys_as_partitions_one_on_each_are_balanced() -> None:
+def test_single_key_per_partition_is_balanced() -> None:
     codes = np.random.default_rng(0).integers(0, 12, 200_000)
     assert names(analyse_topic(place_codes(codes, codes, 12))) == ("balanced",)
 
 
-def test_null_keys_are_not_blamed_for_the_skew_of_a_key() -> None:
+def test_hot_key_precedes_null_keys_as_cause() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 300_000)
     codes[random.random(len(codes)) < 0.3] = 0
@@ -447,7 +445,7 @@ def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partiti
     assert facts_of(cause, MixedFacts).partitioner_shares["crc32"] == pytest.approx(share, abs=0.04)
 
 
-def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
+def test_second_partitioner_is_found_among_frequent_keys() -> None:
     random = np.random.default_rng(2)
     weights = np.arange(1, KEYS + 1) ** -1.5
     codes = random.choice(KEYS, 300_000, p=weights / weights.sum())
@@ -458,7 +456,7 @@ def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
         assert "repartitioned" not in causes
 
 
-def test_keys_that_producers_ignore_are_mixed() -> None:
+def test_keys_ignored_by_producers_are_mixed() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, 200_000)
     (ignored,) = analyse_topic(place_codes(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
@@ -467,7 +465,7 @@ def test_keys_that_producers_ignore_are_mixed() -> None:
 
 
 @pytest.mark.parametrize("partitions", [2, 3])
-def test_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
+def test_partitioner_change_is_not_partition_increase(partitions: int) -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
     topic = build_topic(codes, name_keys(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
     for records in (FULL, 30_000):
@@ -480,7 +478,7 @@ def test_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: 
 @SEEDS
 @pytest.mark.parametrize("keys", [2, 3, 10])
 @pytest.mark.parametrize("unordered", [False, True])
-def test_few_keys_of_two_partitioners_are_no_partition_increase(
+def test_few_keys_of_two_partitioners_are_not_partition_increase(
     keys: int, unordered: bool, seeds: range
 ) -> None:
     for seed in seeds:
@@ -492,7 +490,7 @@ def test_few_keys_of_two_partitioners_are_no_partition_increase(
 
 
 @pytest.mark.parametrize("records", [FULL, SAMPLE])
-def test_partition_increase_is_placed(records: int) -> None:
+def test_partition_increase_is_located_in_offsets(records: int) -> None:
     topic = repartition(MANY, KEYS, 12, before=6, at=0.5)
     (cause,) = analyse_topic(topic, records).causes
     step = facts_of(cause, RepartitionFacts).steps[0]
@@ -514,7 +512,7 @@ def test_partition_increase_is_reported_without_good_timestamps(
 
 @pytest.mark.parametrize("start", [0.0, 0.3, 0.9, 0.95])
 @pytest.mark.parametrize(("length", "within"), [(0.05, 0.9), (0.1, 0.6)])
-def test_burst_is_found_wherever_it_is(start: float, length: float, within: float) -> None:
+def test_burst_is_found_at_any_time(start: float, length: float, within: float) -> None:
     count = 300_000
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, count)
@@ -536,7 +534,7 @@ def test_burst_is_found_wherever_it_is(start: float, length: float, within: floa
         lambda: clean_log(uniform(120_000)),
     ],
 )
-def test_offsets_without_a_record_make_no_burst(make: Callable[[], SimulatedTopic], seeds: range) -> None:
+def test_offsets_without_records_are_not_burst(make: Callable[[], SimulatedTopic], seeds: range) -> None:
     """A partition has none for a while; its windows, and those of others, have few."""
     topic = make()
     for records, seed in ((FULL, 0), *((12_000, seed) for seed in seeds)):
@@ -547,7 +545,7 @@ def test_offsets_without_a_record_make_no_burst(make: Callable[[], SimulatedTopi
 @SEEDS
 @pytest.mark.parametrize("partitions", [2, 3, 5])
 @pytest.mark.parametrize("by", [-0.03, 0.03])
-def test_single_records_of_other_times_make_no_burst(partitions: int, by: float, seeds: range) -> None:
+def test_few_records_with_other_timestamps_are_not_burst(partitions: int, by: float, seeds: range) -> None:
     """Three of a thousand records have an event time of long before, or of the future: in windows of a sample
     that is one of ten, which seem to have begun when the one before them ended.
     """
@@ -558,7 +556,7 @@ def test_single_records_of_other_times_make_no_burst(partitions: int, by: float,
 
 @SEEDS
 @pytest.mark.parametrize("by", [0.1, 8.0])
-def test_records_ahead_of_time_in_every_window_make_no_burst(by: float, seeds: range) -> None:
+def test_records_ahead_of_time_in_every_window_are_not_burst(by: float, seeds: range) -> None:
     """The ends of windows are in order then, as those of one such record each, and the beginnings as well."""
     for seed in seeds:
         topic = out_of_turn(uniform(60_000, 20_000, 12, seed=seed), share=0.01, by=by, seed=seed)
@@ -567,7 +565,7 @@ def test_records_ahead_of_time_in_every_window_make_no_burst(by: float, seeds: r
 
 
 @pytest.mark.parametrize(("share", "by"), [(0.003, -0.03), (0.03, -0.1), (0.03, 0.1)])
-def test_burst_is_found_among_records_of_other_times(share: float, by: float) -> None:
+def test_burst_is_found_among_misdated_records(share: float, by: float) -> None:
     topic = out_of_turn(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
     for records in (FULL, SAMPLE):
         assert names(analyse_topic(topic, records))[0] == "bursty"
@@ -576,7 +574,7 @@ def test_burst_is_found_among_records_of_other_times(share: float, by: float) ->
 @SEEDS
 @pytest.mark.parametrize(("partitions", "records"), [(3, 5_000), (12, 12_000)])
 @pytest.mark.parametrize("fast", [1, 10])
-def test_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
+def test_constant_hot_key_among_aborted_transactions_is_not_burst(
     partitions: int, records: int, fast: int, seeds: range
 ) -> None:
     """Windows meet transactions that were committed, or none: by offsets as by times (of two minutes, and of
@@ -589,7 +587,7 @@ def test_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
 
 
 @pytest.mark.parametrize("keys", [1, 4])
-def test_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
+def test_late_keys_have_peak_when_several_burst_together(keys: int) -> None:
     """The burst in other partitions is counted by offsets: windows do not show where it began."""
     random = np.random.default_rng(0)
     codes = random.integers(10, KEYS, MANY)
@@ -606,7 +604,7 @@ def test_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
         assert peak == pytest.approx(20, rel=reach)
 
 
-def test_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_burst_among_many_partitions_is_found_with_fewer_points(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = bursts(MANY, KEYS, 48, stretches=1, length=0.1)
 
     def find(points: int) -> BurstFacts:
@@ -623,14 +621,14 @@ def test_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> None:
+def test_burst_needs_offsets_by_time(known: bool) -> None:
     topic = bursts(MANY, KEYS, stretches=1, length=0.1)
     count = counted_by_offsets(topic) if known else lambda *_: None
     result = analyse_topic(topic, log=LogFacts(count_between=count))
     assert ("bursty" in [cause.name for cause in result.causes]) is known
 
 
-def test_large_values_for_a_while_are_a_burst_by_bytes() -> None:
+def test_temporarily_large_values_are_burst_by_bytes() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
     at = np.arange(len(codes))
     large = (murmur2_of(codes) % 12 == 3) & (at > 120_000) & (at < 150_000)

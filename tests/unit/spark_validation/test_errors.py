@@ -50,7 +50,7 @@ def text_of(error: SkewError) -> str:
     return f"{error.message}\n{error.hint}\n".replace(f"Python {version}.x", "Python 3.N.x")
 
 
-def test_unknown_failure_is_its_innermost_cause_without_secrets(golden: SnapshotAssertion) -> None:
+def test_unknown_failure_has_innermost_cause_without_secrets(golden: SnapshotAssertion) -> None:
     inner = JavaThrowable("java.io.IOException", message=f"disk full at {PASSWORD}\n\tat x.y(z)")
     error = FromJavaError(
         JavaThrowable("org.apache.spark.SparkException", message="Job aborted", cause=inner)
@@ -86,7 +86,7 @@ def from_worker(text: str, version: str) -> FromJavaError | RuntimeError:
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
-def test_text_of_a_worker_comes_back_unchanged(version: str) -> None:
+def test_worker_error_text_is_restored(version: str) -> None:
     error = ReadingFailed(f"no broker: {PASSWORD}", hint="check the addresses")
     found = translate_error(from_worker(traceback_of(error), version), topic="t", secrets={PASSWORD})
     assert isinstance(found, ReadingFailed)
@@ -97,14 +97,14 @@ def test_text_of_a_worker_comes_back_unchanged(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
-def test_failure_of_pythons_on_executors_is_its_last_line(version: str, golden: SnapshotAssertion) -> None:
+def test_python_failure_on_executors_is_last_line(version: str, golden: SnapshotAssertion) -> None:
     text = traceback_of(ModuleNotFoundError("No module named 'none'"))
     found = translate_error(from_worker(text, version), topic="t")
     assert text_of(found) == golden(name="python_failed.txt")
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
-def test_package_that_executors_lack_is_named(version: str, golden: SnapshotAssertion) -> None:
+def test_package_missing_on_executors_is_named(version: str, golden: SnapshotAssertion) -> None:
     for module, package in (("numpy", "numpy"), ("confluent_kafka.cimpl", "confluent-kafka")):
         text = traceback_of(ModuleNotFoundError(f"No module named '{module}'"))
         found = translate_error(from_worker(text, version), topic="t")
@@ -112,13 +112,13 @@ def test_package_that_executors_lack_is_named(version: str, golden: SnapshotAsse
         assert text_of(found) == golden(name=f"without_{package}.txt")
 
 
-def test_python_that_executors_cannot_run_is_named(golden: SnapshotAssertion) -> None:
+def test_python_missing_on_executors_is_named(golden: SnapshotAssertion) -> None:
     message = 'Cannot run program "/opt/none": error=2, No such file or directory'
     found = translate_error(FromJavaError(JavaThrowable("java.io.IOException", message=message)), topic="t")
     assert text_of(found) == golden(name="python_missing.txt")
 
 
-def test_worker_that_was_killed_is_reported_with_its_likely_reason() -> None:
+def test_killed_worker_is_reported_with_likely_reason() -> None:
     died = JavaThrowable(
         "org.apache.spark.SparkException",
         message="Python worker exited unexpectedly (crashed).",
@@ -129,7 +129,7 @@ def test_worker_that_was_killed_is_reported_with_its_likely_reason() -> None:
     assert "--master" in str(found.hint)
 
 
-def test_class_decides_and_not_the_words() -> None:
+def test_error_is_classified_by_class_not_text() -> None:
     words = "java.lang.OutOfMemoryError: Java heap space"
     error = translate_error(
         FromJavaError(JavaThrowable("java.lang.IllegalStateException", message=words)), topic="t"
@@ -149,6 +149,6 @@ class FromConnectError(Exception):
         )
 
 
-def test_what_spark_connect_sends_is_distinguished_by_class_too() -> None:
+def test_spark_connect_error_is_classified_by_class() -> None:
     found = translate_error(FromConnectError(), topic="t")
     assert found.message == "Spark's Java ran out of memory"

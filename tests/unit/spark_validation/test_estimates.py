@@ -33,7 +33,7 @@ from tests.support.skew.simulation import (
 )
 
 
-def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> None:
+def test_partition_records_without_gaps_are_exact() -> None:
     topic = zipf(60_000)
     counts, plan, _ = draw_sample(topic, records=6_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
@@ -58,7 +58,7 @@ def test_records_of_a_compacted_partition_are_estimated() -> None:
     assert sum(item.records.value for item in found) == pytest.approx(36_000, rel=0.05)
 
 
-def test_window_without_a_record_leaves_room_for_some() -> None:
+def test_windows_without_records_leave_upper_bound() -> None:
     """All that was read of partition 0 is compacted away; the rest of it was not read."""
     topic = build_topic(np.zeros(20_000, np.int64), [b"only"], 1)
     gone = replace(
@@ -76,7 +76,7 @@ def test_window_without_a_record_leaves_room_for_some() -> None:
     assert found.share == found.byte_share == found.bytes == Estimate.exact(0.0)
 
 
-def test_everything_is_exact_when_everything_was_read() -> None:
+def test_full_reading_gives_exact_estimates() -> None:
     topic = add_sizes(null_keys(30_000))
     counts, plan, _ = draw_sample(topic, records=30_000, candidates=(24,))
     weighting = Weighting.from_plan(plan)
@@ -91,7 +91,7 @@ def test_everything_is_exact_when_everything_was_read() -> None:
     assert found_24.low == found_24.value == found_24.high
 
 
-def test_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
+def test_short_completely_read_partition_is_exact_in_sample() -> None:
     codes = np.concatenate((np.zeros(50_000, np.int64), np.ones(60, np.int64)))
     topic = add_sizes(build_topic(codes, [b"a", b"c"], 12))
     counts, plan, _ = draw_sample(topic, records=5_000)
@@ -101,14 +101,14 @@ def test_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
     assert found.sampled_records == 60
 
 
-def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
+def test_null_key_share_without_null_keys_is_zero_with_upper_bound() -> None:
     counts, plan, _ = draw_sample(uniform(60_000), records=6_000)
     found = estimates.estimate_null_share(counts, Weighting.from_plan(plan))
     assert (found.value, found.low) == (0.0, 0.0)
     assert 0.0 < found.high < 0.05
 
 
-def test_hottest_key_comes_first_with_its_hash_and_place() -> None:
+def test_hottest_key_is_first_with_hash_and_partition() -> None:
     topic = hot_key(60_000, share=0.3)
     counts, plan, _ = draw_sample(topic, records=6_000)
     first, *remaining = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
@@ -122,7 +122,7 @@ def test_hottest_key_comes_first_with_its_hash_and_place() -> None:
     assert all(first.share.value > key.share.value for key in remaining)
 
 
-def test_key_with_few_large_records_is_among_the_hot_ones() -> None:
+def test_key_with_few_large_records_is_hot() -> None:
     topic = hot_key(60_000, share=0.002)
     sizes = tuple(np.where(codes == 0, 100_000, 100) for codes in topic.codes)
     topic = replace(topic, sizes=sizes)
@@ -137,7 +137,7 @@ def test_key_with_few_large_records_is_among_the_hot_ones() -> None:
     assert found.share.value < 0.01
 
 
-def test_key_is_text_only_where_it_may_be_shown() -> None:
+def test_key_text_is_kept_only_on_request() -> None:
     topic = build_topic([0, 1] * 50, ["größe".encode(), b"\xff\x00"], 3)
     plan = plan_windows(spans(topic), records=100, seed=0)
     shown, _ = count_sample(topic, plan, keep_keys=True)
@@ -167,26 +167,26 @@ def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estima
     return estimate_distinct_keys(counts, Weighting.from_plan(plan)), counts.distinct
 
 
-def test_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
+def test_fully_read_topic_has_exact_key_count() -> None:
     topic = zipf(20_000)
     assert estimate(topic, 20_000) == (Estimate.exact(topic.distinct), topic.distinct)
 
 
 @pytest.mark.parametrize("keys", [1_000, 5_000, 20_000])
-def test_keys_that_are_spread_evenly_are_estimated_well(keys: int) -> None:
+def test_number_of_evenly_spread_keys_is_estimated(keys: int) -> None:
     topic = uniform(100_000, keys)
     found, seen = estimate(topic, 10_000)
     assert found.value == pytest.approx(topic.distinct, rel=0.15)
     assert seen <= found.low <= found.value <= found.high
 
 
-def test_few_keys_are_found_to_be_few() -> None:
+def test_small_number_of_keys_is_estimated() -> None:
     found, _ = estimate(few_keys(), 10_000)
     assert found.value == found.low == 10
     assert found.high < 100
 
 
-def test_keys_of_one_moment_each_may_be_many_more_than_were_read() -> None:
+def test_number_of_short_lived_keys_exceeds_keys_read() -> None:
     """Each is seen often, in one window: counted by records alone, none would be missing."""
     topic = build_topic(np.repeat(np.arange(10_000), 10), name_keys(10_000), 12)
     found, seen = estimate(topic, 10_000)
@@ -194,20 +194,20 @@ def test_keys_of_one_moment_each_may_be_many_more_than_were_read() -> None:
     assert found.low <= 10_000 <= found.high
 
 
-def test_there_are_no_more_keys_than_records() -> None:
+def test_number_of_keys_does_not_exceed_records() -> None:
     topic = build_topic(np.random.default_rng(1).permutation(50_000), name_keys(50_000), 12)
     found, seen = estimate(topic, 5_000)
     assert seen < found.low <= found.value <= found.high <= 50_000
     assert found.high == pytest.approx(50_000, rel=0.01)
 
 
-def test_records_without_a_key_are_no_key() -> None:
+def test_null_keys_are_not_counted_as_keys() -> None:
     topic = null_keys(40_000, 10, share=1.0)
     found, seen = estimate(topic, 4_000)
     assert (found.value, found.low, seen) == (0.0, 0.0, 0)
 
 
-def test_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
+def test_zero_fraction_sample_has_finite_interval() -> None:
     counts, plan, _ = draw_sample(uniform(100_000, 5_000), records=10_000)
     found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
     assert counts.distinct < found.low < 5_000 < found.high < 20_000

@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.support.skew.analysis import SCENES, scene
 
 
-def test_causes_advice_and_notes(golden: SnapshotAssertion) -> None:
+def test_scene_sentences_match_golden(golden: SnapshotAssertion) -> None:
     lines = []
     for name in SCENES:
         result = scene(name)

@@ -32,29 +32,29 @@ def hashes_by(name: str, keys: list[bytes]) -> UInt32s:
     return hash_all(Keys.from_list(keys))[HASHES.index(name)]
 
 
-def test_crc32_is_zlibs() -> None:
+def test_crc32_matches_zlib() -> None:
     assert hashes_by("crc32", KEYS).tolist() == [zlib.crc32(key) for key in KEYS]
 
 
-def test_fnv1a_has_the_values_that_its_authors_publish() -> None:
+def test_fnv1a_matches_published_values() -> None:
     published = {b"": 0x811C9DC5, b"a": 0xE40C292C, b"foobar": 0xBF9CF968}
     assert hashes_by("fnv1a", [*published]).tolist() == [*published.values()]
 
 
-def test_smallest_number_is_as_librdkafka_takes_it() -> None:
+def test_smallest_signed_hash_matches_librdkafka() -> None:
     assert hashes_by("fnv1a", [SMALLEST]) == 2**31
     assert PARTITIONERS["fnv1a"](Keys.from_list([SMALLEST])) == 2**31
 
 
 @given(st.lists(st.binary(max_size=40), max_size=30))
-def test_key_hashes_alike_alone_and_among_others(keys: list[bytes]) -> None:
+def test_hash_does_not_depend_on_other_keys(keys: list[bytes]) -> None:
     for of in PARTITIONERS.values():
         together = of(Keys.from_list(keys)).tolist()
         assert together == [of(Keys.from_list([key]))[0] for key in keys]
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=9)), max_size=20), st.data())
-def test_slice_of_an_arrow_array_is_read_in_its_place(keys: list[bytes | None], data: st.DataObject) -> None:
+def test_sliced_arrow_array_is_read_with_offset(keys: list[bytes | None], data: st.DataObject) -> None:
     array = pa.array(keys, pa.binary())
     begin = data.draw(st.integers(0, len(keys)))
     end = data.draw(st.integers(begin, len(keys)))
@@ -77,18 +77,18 @@ VECTORS = json.loads(
 
 
 @pytest.mark.parametrize("vector", VECTORS["clients"], ids=lambda vector: vector["client"])
-def test_keys_lie_where_the_clients_put_them_when_they_were_run(vector: dict[str, Any]) -> None:
+def test_partitions_match_client_vectors(vector: dict[str, Any]) -> None:
     keys = Keys.from_list([bytes.fromhex(key) for key in VECTORS["keys"]])
     hashed = PARTITIONERS[vector["partitioner"]](keys)
     for partitions, placed in zip(VECTORS["counts"], vector["partitions"], strict=True):
         assert (hashed % partitions).tolist() == placed
 
 
-def test_each_partitioner_has_a_vector_from_a_client() -> None:
+def test_each_partitioner_has_client_vector() -> None:
     assert {vector["partitioner"] for vector in VECTORS["clients"]} == {*PARTITIONERS}
 
 
-def test_keys_of_more_than_one_block_are_hashed_as_alone() -> None:
+def test_keys_of_several_blocks_are_hashed_individually() -> None:
     keys = [b"%d" % number for number in range(2**16 + 3)]
     for hashed in hash_all(Keys.from_list(keys)):
         assert len(hashed) == len(keys)
@@ -98,7 +98,7 @@ def test_keys_of_more_than_one_block_are_hashed_as_alone() -> None:
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 5, 6, 12, 16, 48, 200])
-def test_chance_that_no_partitioner_fits_is_what_keys_show(partitions: int) -> None:
+def test_chance_of_no_matching_partitioner_matches_simulation(partitions: int) -> None:
     """The ways to take FNV-1a agree on half of all keys, and more often where the count is even."""
     keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
     lies = np.random.default_rng(partitions).integers(0, partitions, len(keys))

@@ -41,7 +41,7 @@ def test_figures_of_extreme_totals_are_exact(totals: tuple[int, ...], figures: t
         assert estimate == pytest.approx((figure, figure, figure), abs=1e-12)
 
 
-def test_statistics_are_those_of_a_count_by_hand() -> None:
+def test_imbalance_statistics_match_manual_computation() -> None:
     totals = np.array([1.0, 2.0, 3.0, 6.0])
     shares = totals / 12
     assert float(coefficient_of_variation(totals)) == pytest.approx(math.sqrt(3.5) / 3)
@@ -51,7 +51,7 @@ def test_statistics_are_those_of_a_count_by_hand() -> None:
     assert 1 - float(redundancy(totals)) == pytest.approx(shannon / math.log(4))
 
 
-def test_nothing_has_no_spread() -> None:
+def test_zero_totals_have_no_imbalance() -> None:
     assert {
         getattr(measure_imbalance(build_read_totals(0, 0)), field.name) for field in fields(Imbalance)
     } == {Estimate.exact(0.0)}
@@ -65,7 +65,7 @@ def test_nothing_has_no_spread() -> None:
         )
     )
 )
-def test_every_figure_is_finite_and_in_its_range(replicates: list[list[int]]) -> None:
+def test_imbalance_figures_are_finite_and_in_range(replicates: list[list[int]]) -> None:
     totals = ReplicatedTotals.from_replicates(
         np.array(replicates, dtype=np.float64), np.zeros(len(replicates)), 0.1
     )

@@ -34,39 +34,37 @@ def build_totals(*replicates: float, known: float = 0.0, fraction: float = 0.0) 
         (5, 0.1, 1.476),
     ],
 )
-def test_students_t_is_as_in_the_tables(freedom: int, tail: float, tabled: float) -> None:
+def test_student_t_matches_tables(freedom: int, tail: float, tabled: float) -> None:
     assert intervals.student_t(freedom, tail) == pytest.approx(tabled, abs=6e-4)
 
 
 @pytest.mark.parametrize(("replicates", "freedom"), [(2, 1), (3, 1), (4, 2), (10, 6), (16, 10), (100, 66)])
-def test_overlapping_differences_have_two_thirds_of_the_degrees_of_freedom(
-    replicates: int, freedom: int
-) -> None:
+def test_degrees_of_freedom_are_two_thirds_of_differences(replicates: int, freedom: int) -> None:
     assert intervals.degrees_of_freedom(replicates) == freedom
 
 
 @pytest.mark.parametrize(
     "replicates", [(0.0, 0.0, 0.0, 0.001), (0.25, 0.25, 0.24, 0.2), (0.0, 0.5, 0.0, 0.0)]
 )
-def test_share_stays_between_0_and_1(replicates: tuple[float, ...]) -> None:
+def test_share_interval_is_between_0_and_1(replicates: tuple[float, ...]) -> None:
     found = intervals.share_interval(build_totals(*replicates))
     assert 0.0 < found.low < found.value < found.high < 1.0
     assert found.value == pytest.approx(sum(replicates))
 
 
-def test_positive_value_stays_positive() -> None:
+def test_positive_interval_is_above_0() -> None:
     found = intervals.positive_interval(build_totals(0.0, 0.0, 900.0, 0.0))
     assert 0.0 < found.low < found.value < found.high < float("inf")
 
 
-def test_what_was_read_whole_is_exact() -> None:
+def test_completely_read_totals_are_exact() -> None:
     whole = build_totals(0.1, 0.2, 0.0, 0.1, fraction=1.0)
     assert intervals.share_interval(whole) == Estimate.exact(float(whole.total))
     assert intervals.positive_interval(whole) == Estimate.exact(float(whole.total))
     assert intervals.share_interval(build_totals(0.0, 0.0, fraction=1.0), windows=100) == Estimate.exact(0.0)
 
 
-def test_what_no_window_has_may_still_be_somewhere() -> None:
+def test_interval_of_unseen_or_complete_share_has_bound() -> None:
     none = intervals.share_interval(build_totals(0.0, 0.0, 0.0, 0.0), windows=120)
     assert (none.value, none.low) == (0.0, 0.0)
     assert (1 - none.high) ** 120 == pytest.approx(intervals.TAIL)
@@ -74,7 +72,7 @@ def test_what_no_window_has_may_still_be_somewhere() -> None:
     assert (every.value, every.low, every.high) == (1.0, 1.0 - none.high, 1.0)
 
 
-def test_more_windows_there_are_the_less_is_missed() -> None:
+def test_largest_unseen_share_decreases_with_windows() -> None:
     assert intervals.largest_unseen(40) > intervals.largest_unseen(120) > 0
 
 
@@ -84,7 +82,7 @@ def test_more_windows_there_are_the_less_is_missed() -> None:
 RANDOM = np.random.default_rng(5)
 
 
-def test_total_is_what_slices_and_known_partitions_add_up_to() -> None:
+def test_total_adds_slices_and_known_partitions() -> None:
     found = ReplicatedTotals.from_replicates(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
     assert found.total.tolist() == [13.0, 5.0]
     assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
@@ -98,18 +96,18 @@ def test_standard_error_is_right_for_independent_slices() -> None:
     assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
 
 
-def test_slow_change_over_the_log_is_no_chance() -> None:
+def test_slow_trend_is_not_deviation() -> None:
     trend = np.arange(10) * 100.0
     found = build_totals(*(trend + RANDOM.normal(0, 3.0, 10)))
     assert float(found.deviation) < 0.4 * trend.std() * math.sqrt(10)
 
 
-def test_one_sudden_change_is_no_noise() -> None:
+def test_single_step_is_not_noise() -> None:
     step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert float(step.noise) < float(step.deviation) / 5
 
 
-def test_more_is_read_the_less_is_uncertain() -> None:
+def test_deviation_decreases_with_fraction_read() -> None:
     replicates = [1.0, 2.0, 1.5, 3.0]
     none, some, all_ = (
         float(build_totals(*replicates, fraction=fraction).deviation) for fraction in (0.0, 0.75, 1.0)
@@ -118,16 +116,16 @@ def test_more_is_read_the_less_is_uncertain() -> None:
     assert all_ == 0.0
 
 
-def test_rounding_is_no_uncertainty() -> None:
+def test_rounding_gives_no_deviation() -> None:
     thirds = ReplicatedTotals.from_replicates(np.full((3, 7), 0.1) * 1e9 / 3, np.zeros(3), 0.0)
     assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_ratio_to_nothing_is_0() -> None:
+def test_ratio_to_zero_is_zero() -> None:
     assert (build_totals(1.0, 2.0) / build_totals(0.0, 0.0)).total == 0.0
 
 
-def test_counts_stand_for_the_offsets_that_were_not_read() -> None:
+def test_counts_are_weighted_by_unread_offsets() -> None:
     spans = (Span(0, 0, 100_000), Span(1, 50, 70), Span(2, 9, 9))
     plan = plan_windows(spans, records=10_000, seed=1)
     weighting = Weighting.from_plan(plan)
@@ -142,7 +140,7 @@ def test_counts_stand_for_the_offsets_that_were_not_read() -> None:
     assert found.deviation.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_only_partitions_that_were_not_read_whole_are_uncertain() -> None:
+def test_only_partly_read_partitions_are_uncertain() -> None:
     plan = plan_windows((Span(0, 0, 100_000), Span(1, 0, 80)), records=10_000, seed=1)
     counts = RANDOM.integers(1, 50, size=(2, plan.replicates))
     found = Weighting.from_plan(plan).estimate_partitions(counts)
@@ -154,7 +152,7 @@ def test_only_partitions_that_were_not_read_whole_are_uncertain() -> None:
 # --- variances of few degrees of freedom, and windows without a record ------------------------------
 
 
-def test_variances_that_are_alike_are_pooled_to_one_that_is_nearly_certain() -> None:
+def test_similar_variances_are_pooled() -> None:
     squares = 4.0 * np.random.default_rng(1).chisquare(3, 5_000) / 3
     pooled, freedom = intervals.moderate_variances(squares, 3)
     assert freedom > 40
@@ -162,7 +160,7 @@ def test_variances_that_are_alike_are_pooled_to_one_that_is_nearly_certain() -> 
     assert pooled.std() < squares.std() / 10
 
 
-def test_variances_that_differ_stay_their_own() -> None:
+def test_different_variances_are_kept() -> None:
     random = np.random.default_rng(1)
     squares = np.exp(random.normal(0.0, 4.0, 500)) * random.chisquare(10, 500) / 10
     pooled, freedom = intervals.moderate_variances(squares, 10)
@@ -171,7 +169,7 @@ def test_variances_that_differ_stay_their_own() -> None:
     assert pooled[large] == pytest.approx(squares[large], rel=0.1)
 
 
-def test_what_is_exact_stays_exact_among_variances_that_are_pooled() -> None:
+def test_exact_variances_stay_zero_when_pooled() -> None:
     pooled, _ = intervals.moderate_variances(np.array([0.0, 2.0, 3.0, 2.5]), 4)
     assert pooled[0] == 0.0
     assert (pooled[1:] > 2.0).all()
@@ -188,7 +186,7 @@ def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]
     return Weighting.from_plan(plan, counts), counts
 
 
-def test_partition_of_which_windows_found_nothing_may_have_some() -> None:
+def test_partition_without_sampled_records_has_upper_bound() -> None:
     weighting, counts = sparse(0.0)
     records = weighting.estimate_partitions(counts)
     assert records.total.tolist() == [0.0, 100_000.0]
@@ -202,7 +200,7 @@ def test_partition_of_which_windows_found_nothing_may_have_some() -> None:
     assert intervals.positive_interval(records[0]).high > 8_000
 
 
-def test_full_and_empty_windows_report_less_than_windows_that_are_alike() -> None:
+def test_clustered_windows_leave_more_unseen_than_even_windows() -> None:
     clustered, even = sparse(1.0, 0.0)[0], sparse(0.5)[0]
     assert clustered.unseen[0] > 20 * even.unseen[0] > 0.0
     assert clustered.unseen[1] == even.unseen[1] == 0.0
@@ -210,7 +208,7 @@ def test_full_and_empty_windows_report_less_than_windows_that_are_alike() -> Non
     assert even.sparse
 
 
-def test_errors_of_partitions_that_windows_do_not_show_add_up_as_independent_ones() -> None:
+def test_errors_of_unseen_partitions_add_independently() -> None:
     spans = [Span(number, 0, 10_000) for number in range(64)]
     plan = plan_windows(spans, records=64_000, seed=1)
     weighting = Weighting.from_plan(plan, np.zeros((64, plan.replicates), dtype=np.int64))
@@ -220,6 +218,6 @@ def test_errors_of_partitions_that_windows_do_not_show_add_up_as_independent_one
     assert 0.4 * independent < float(each.sum.deviation) < 2.0 * independent
 
 
-def test_in_a_sparse_log_outliers_are_chance() -> None:
+def test_outliers_in_sparse_log_are_noise() -> None:
     step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert replace(step, sparse=True).noise == step.deviation

@@ -43,7 +43,7 @@ class Tracker:
         (((12, 12), (4, 4), (1, 8)), (5, 12, COUNTING)),
     ],
 )
-def test_first_stage_reads_and_the_others_count(
+def test_progress_phase_follows_spark_stage(
     stages: tuple[tuple[int, int] | None, ...], said: tuple[int, int, str] | None
 ) -> None:
     watch = _ProgressWatcher(Tracker(*stages), lambda *_: None)

@@ -23,7 +23,7 @@ AMAZON = {
 }
 
 
-def test_certificates_travel_as_text_and_only_to_other_machines(
+def test_certificates_are_sent_as_text_to_other_machines_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -50,16 +50,14 @@ def test_certificates_travel_as_text_and_only_to_other_machines(
         assert executor_properties({"ssl.ca.location": "probe"}, local=local) == {"ssl.ca.location": "probe"}
 
 
-def test_what_is_no_text_of_certificates_is_named_and_not_shown(tmp_path: Path) -> None:
+def test_invalid_certificate_file_is_named_without_content(tmp_path: Path) -> None:
     (tmp_path / "ca").write_bytes(b"\xff\xfes3cret")
     with pytest.raises(ReadingFailed) as caught:
         executor_properties({"ssl.ca.location": str(tmp_path / "ca")}, local=False)
     assert caught.value.message == f"ssl.ca.location: cannot read {tmp_path / 'ca'}: it is not PEM text"
 
 
-def test_file_is_found_where_spark_put_what_it_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shipped_file_is_found_by_spark_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "client.p12").touch()
     monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
     monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
@@ -72,17 +70,17 @@ def test_file_is_found_where_spark_put_what_it_shipped(
     assert "spark.files=/path/of/other.p12" in str(caught.value.hint)
 
 
-def test_without_spark_a_missing_file_is_named_too() -> None:
+def test_missing_file_without_spark_is_named() -> None:
     with pytest.raises(ReadingFailed, match=r"^ssl\.ca\.location: /no/ca\.pem does not exist on "):
         make_client_options({"ssl.ca.location": "/no/ca.pem"})
 
 
-def test_librdkafka_asks_an_endpoint_itself() -> None:
+def test_librdkafka_keeps_oidc_settings() -> None:
     oidc = {"sasl.mechanism": "OAUTHBEARER", TOKEN_URL: "https://a/b", "sasl.oauthbearer.method": "oidc"}
     assert make_client_options(oidc) == oidc
 
 
-def test_librdkafka_is_not_sent_to_an_endpoint_in_the_clear_unless_it_is_allowed_by_name() -> None:
+def test_plain_http_token_endpoint_needs_permission() -> None:
     oidc = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}
     allow = "sasl.oauthbearer.token.endpoint.allow.http"
     for url in ("http://idp.example/token", "HTTP://10.0.0.1/token", "http://localhost@idp.example/"):
@@ -94,7 +92,7 @@ def test_librdkafka_is_not_sent_to_an_endpoint_in_the_clear_unless_it_is_allowed
         assert make_client_options({**oidc, TOKEN_URL: url}) == {**oidc, TOKEN_URL: url}
 
 
-def test_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
+def test_file_token_is_supplied_by_callback(tmp_path: Path) -> None:
     token = jwt(60.0, "ada")
     (tmp_path / "token").write_text(f"{token}\n")
     given = {
@@ -120,7 +118,7 @@ def test_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
         (jwt(-5), "has expired"),
     ],
 )
-def test_file_without_a_token_is_named_and_its_text_not_shown(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_token_file_is_named_without_content(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "token").write_text(text)
     with pytest.raises(ReadingFailed, match=said) as caught:
         make_client_options({TOKEN_URL: f"file://{tmp_path}/token"})
@@ -128,7 +126,7 @@ def test_file_without_a_token_is_named_and_its_text_not_shown(tmp_path: Path, te
     assert caught.value.hint
 
 
-def test_amazon_takes_tokens_for_the_region_that_the_driver_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msk_iam_tokens_use_region_of_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-real-one")
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
@@ -148,7 +146,7 @@ def test_amazon_takes_tokens_for_the_region_that_the_driver_knows(monkeypatch: p
         }  # fmt: skip
 
 
-def test_amazon_without_a_region_or_its_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msk_iam_without_region_or_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ReadingFailed, match="needs the cluster's region"):
@@ -161,12 +159,12 @@ def test_amazon_without_a_region_or_its_package_is_one_line(monkeypatch: pytest.
     assert "executors" in str(caught.value.hint)
 
 
-def test_property_that_nobody_knows_is_named() -> None:
+def test_unknown_property_is_named() -> None:
     with pytest.raises(ReadingFailed, match='not accepted: No such configuration property: "nosuch"'):
         make_client(Consumer, {"bootstrap.servers": "a:1", "group.id": "a", "nosuch": "s3cret"})
 
 
-def test_silence_is_explained_by_what_the_client_logged_last(golden: SnapshotAssertion) -> None:
+def test_silence_error_has_last_logged_problem(golden: SnapshotAssertion) -> None:
     problems = Problems()
     messages = [problems.make_silence_error("t", 30).message]
     problems(KafkaError(KafkaError._TRANSPORT, "a:1: Connection refused"))

@@ -41,7 +41,7 @@ def offsets_of(ranges: Sequence[Range]) -> Counter[tuple[int, int, int, int]]:
     st.integers(100, 2_000),
     st.integers(1, 5),
 )
-def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records: int, slots: int) -> None:
+def test_every_planned_offset_is_in_single_task(topics: list[list[int]], records: int, slots: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("spark_validation.kafka_source._MIN_TASK_RECORDS", 60)
         patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
@@ -59,7 +59,7 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
     assert all(found)
 
 
-def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
+def test_long_ranges_are_divided_into_equal_tasks() -> None:
     found = divide_into_tasks([plan_sample([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
     assert len(found) == 16  # rounds of four
     costs = [sum(item.cost for item in task) for task in found]
@@ -67,7 +67,7 @@ def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
     assert max(costs) < 3_000_000
 
 
-def test_large_records_make_more_tasks() -> None:
+def test_large_records_need_more_tasks() -> None:
     plan = plan_sample([1_000_000], 10**9, log_bytes=10 * 2**30)
     sizes = [
         sum(item.end - item.start for item in task) * 10 * 2**30 / 1_000_000
@@ -76,17 +76,17 @@ def test_large_records_make_more_tasks() -> None:
     assert max(sizes) < 1.1 * 2**30
 
 
-def test_small_sample_is_one_task() -> None:
+def test_small_sample_is_single_task() -> None:
     assert [len(task) for task in divide_into_tasks([plan_sample([3_000] * 2, 800)], 8)] == [32]
 
 
-def test_windows_of_one_partition_are_read_one_after_the_other_and_long_ranges_alone() -> None:
+def test_windows_of_partition_are_read_sequentially() -> None:
     short = [Range(0, part, (start, start + 5), (0,)) for part in (0, 1) for start in (0, 50)]
     long = Range(0, 2, (0, 100_000), (0,))
     assert list(divide_into_rounds([*short, long])) == [[long], [short[0], short[2]], [short[1], short[3]]]
 
 
-def test_of_windows_hardly_more_is_fetched_than_they_hold() -> None:
+def test_fetch_size_follows_window_size() -> None:
     """1,000 partitions, four windows of 250 records of 1 kB each."""
     plan = plan_windows([Span(n, 0, 10**6, 10**9) for n in range(1_000)], records=10**6, seed=1)
     for task in divide_into_tasks([plan], 4):
@@ -96,7 +96,7 @@ def test_of_windows_hardly_more_is_fetched_than_they_hold() -> None:
         assert [len(found) for found in divide_into_rounds(task)] == [250] * 4
 
 
-def test_small_topics_share_a_reducer_and_large_ones_have_many() -> None:
+def test_small_topics_share_reducer_and_large_topics_have_many() -> None:
     reducers = measure.divide([10] * 50 + [5_000_000] + [10] * 50, 4)
     small = {number for of in (*reducers.of[:50], *reducers.of[51:]) for number in of}
     assert reducers.count == 7

@@ -49,7 +49,7 @@ def merge_parts(records: list[Record], layout: CountsLayout, parts: int) -> KeyC
 
 
 @given(samples(), st.integers(1, 5))
-def test_counts_of_all_reducers_are_the_counts_of_all_records(
+def test_merged_reducer_counts_equal_total_counts(
     sample: tuple[list[Record], CountsLayout], parts: int
 ) -> None:
     records, layout = sample
@@ -58,7 +58,7 @@ def test_counts_of_all_reducers_are_the_counts_of_all_records(
     assert_same(unpack(pack(counts), layout), counts)
 
 
-def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
+def test_merged_reducer_counts_keep_totals_of_many_keys() -> None:
     # Each key has its own number of records and of bytes, so that it is clear which are kept.
     many = [Record(k % 6, k % 4, b"k%d" % k, k + at, at) for k in range(300) for at in range(k % 97 + 1)]
     records = many + draw_records(500, 5, LAYOUT)
@@ -80,7 +80,7 @@ def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
         np.testing.assert_allclose(mine, theirs)
 
 
-def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
+def test_kept_misfits_do_not_depend_on_division() -> None:
     codes = np.random.default_rng(0).integers(0, 5_000, 20_000)
     records = [Record(code * 7 % 4, 0, f"{code}".encode(), 100, at) for at, code in enumerate(codes.tolist())]
     layout = CountsLayout(4, 1, (1.0,) * 4, (True,) * 4)
@@ -107,11 +107,11 @@ def place_keys(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
 
 
-def test_topic_of_one_partitioner_has_no_differences() -> None:
+def test_topic_of_single_partitioner_has_no_differences() -> None:
     assert count(batches(place_keys("murmur2", 2_000)), PLAIN).differences == {0: {}}
 
 
-def test_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
+def test_partitioner_excluded_by_single_reducer_is_excluded() -> None:
     mixed, second = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
     assert [*counts.differences] == [1]
@@ -138,12 +138,12 @@ def hot(number: int, records: int, size: int) -> HotKey:
     )
 
 
-def test_keys_with_most_records_come_first_and_equal_ones_by_digest() -> None:
+def test_hot_keys_are_sorted_by_records_and_digest() -> None:
     keys = [hot(3, 5, 1), hot(2, 9, 1), hot(1, 5, 1)]
     assert [key.digest[-1] for key in hottest(keys, np.array([1.0]))] == ["2", "1", "3"]
 
 
-def test_so_many_keys_are_kept_and_no_more() -> None:
+def test_number_of_kept_hot_keys_is_limited() -> None:
     keys = [hot(n, 1_000 - n, n) for n in range(500)]
     kept = hottest(keys, np.array([1.0]))
     numbers = [int(key.digest, 16) for key in kept]
@@ -184,7 +184,7 @@ def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
 
 
 @pytest.mark.parametrize(("together", "near"), [(1, 0.05), (50, 0.2)], ids=["keys all over", "in stretches"])
-def test_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
+def test_sum_of_squared_key_counts_is_nearly_unbiased(together: int, near: float) -> None:
     """Stretches that go on in the next window are less often in two windows: these are no neighbours."""
     codes = np.repeat(np.random.default_rng(0).integers(0, 500, 24_000 // together), together)
     topic = add_sizes(build_topic(codes, name_keys(500), 4), sigma=1.5)
@@ -197,7 +197,7 @@ def test_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: 
 # --- key counts survive the way from a reducer to the driver ------------------------------------------
 
 
-def test_pickle_is_not_unpacked() -> None:
+def test_pickled_counts_are_refused() -> None:
     layout = CountsLayout(1, 1, (1.0,), (True,))
     with pytest.raises(ValueError, match="allow_pickle"):
         unpack(pickle.dumps("anything"), layout)
@@ -213,28 +213,28 @@ def test_topic_of_many_partitions_stays_small() -> None:
 # --- the partition counts that keys are placed on ---------------------------------------------------
 
 
-def test_there_are_multiples_and_counts_with_many_divisors() -> None:
+def test_candidate_counts_are_multiples_and_have_many_divisors() -> None:
     assert candidate_counts(12, ()) == (12, 18, 24, 30, 36, 40, 42, 48)
     assert candidate_counts(1, ()) == (1, 2, 3, 4)
     assert candidate_counts(7, ()) == (7, 12, 14, 18, 20, 21, 24, 28)
 
 
-def test_what_is_asked_for_is_added_however_small_or_large() -> None:
+def test_requested_counts_are_added() -> None:
     assert candidate_counts(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
 
 
-def test_topic_of_very_many_partitions_gets_multiples_only() -> None:
+def test_candidate_counts_of_large_topic_are_multiples() -> None:
     assert candidate_counts(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
 
 
 @pytest.mark.parametrize("count", [0, -3])
-def test_what_is_no_count_is_refused(count: int) -> None:
+def test_invalid_requested_count_is_refused(count: int) -> None:
     with pytest.raises(ValueError, match=f"{count} is not a partition count"):
         candidate_counts(12, (24, count))
 
 
 @given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
-def test_present_count_is_there_and_nothing_but_larger_ones(partitions: int, requested: list[int]) -> None:
+def test_candidate_counts_begin_with_current_count(partitions: int, requested: list[int]) -> None:
     found = candidate_counts(partitions, requested)
     own = set(found) - {*requested} | {partitions}
     assert {*requested} <= {*found}

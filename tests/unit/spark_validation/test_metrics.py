@@ -17,7 +17,7 @@ def index_by_metric(rows: tuple[MetricRow, ...], partition: int | None = None) -
     return {row.metric: row.estimate for row in found}
 
 
-def test_topics_metrics_are_called_as_in_the_json_report() -> None:
+def test_topic_metric_names_match_json_report() -> None:
     report = samples.report(samples.hot())
     found = index_by_metric(metric_rows(report))
     (topic,) = json.loads(to_json(report))["topics"]
@@ -48,7 +48,7 @@ def test_arrivals_have_a_row_for_each_period() -> None:
     }
 
 
-def test_partitions_have_their_own_rows_and_add_up_to_the_topics() -> None:
+def test_partition_rows_add_up_to_topic() -> None:
     topic = samples.hot()
     rows = metric_rows(samples.report(topic))
     numbers = {row.partition for row in rows} - {None}
@@ -72,14 +72,14 @@ def test_rows_have_the_reports_time_and_cluster() -> None:
     assert {row.sampled_at for row in metric_rows(naive)} == {datetime(2026, 11, 1, tzinfo=UTC)}
 
 
-def test_no_key_nor_its_hash_is_among_them() -> None:
+def test_rows_have_neither_keys_nor_hashes() -> None:
     key = samples.key("jane.doe", 0.3, shown=True)
     text = repr(metric_rows(samples.report(replace(samples.hot(), hot_keys=(key,)))))
     assert "jane" not in text
     assert key.key_hash not in text
 
 
-def test_topic_without_records_reports_only_that() -> None:
+def test_topic_without_records_has_sample_rows_only() -> None:
     rows = metric_rows(samples.report(samples.empty("a")))
     assert [(row.metric, row.estimate.value) for row in rows] == [
         ("sample.records", 0),
@@ -88,6 +88,6 @@ def test_topic_without_records_reports_only_that() -> None:
     assert metric_rows(samples.report()) == ()
 
 
-def test_without_a_frequent_key_the_hottest_has_nothing() -> None:
+def test_hottest_key_share_is_zero_without_frequent_key() -> None:
     found = index_by_metric(metric_rows(samples.report(replace(samples.hot(), hot_keys=()))))
     assert found["hottest_key_share"] == Estimate.exact(0.0)

@@ -39,9 +39,7 @@ def analyse_newest(topic: SimulatedTopic, records: int = FULL, *, offsets: bool 
 
 @pytest.mark.parametrize("topic", [ENDED, BEGAN, STEADY, NEVER])
 @pytest.mark.parametrize(("records", "offsets"), [(FULL, True), (FULL, False), (12_000, True)])
-def test_newest_part_has_the_shares_of_what_was_written_then(
-    topic: SimulatedTopic, records: int, offsets: bool
-) -> None:
+def test_newest_part_matches_written_records(topic: SimulatedTopic, records: int, offsets: bool) -> None:
     result = analyse_newest(topic, records, offsets=offsets)
     newest = result.now
     assert newest is not None
@@ -57,14 +55,14 @@ def test_newest_part_has_the_shares_of_what_was_written_then(
             assert key.now.value == pytest.approx(truth.share(0), abs=0.03)
 
 
-def test_last_hour_is_the_newest_part_where_it_has_enough_records() -> None:
+def test_last_hour_is_newest_part_with_enough_records() -> None:
     newest = analyse_newest(hot_over_time(lambda at: np.full(len(at), 0.3), 15)).now
     assert newest is not None
     assert newest.since_ms == pytest.approx(START_MS + 14 * HOUR, abs=HOUR / 20)
 
 
 @pytest.mark.parametrize("topic", [uniform(1_000), hot_over_time(lambda at: np.zeros(len(at)), 24, 3_000)])
-def test_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> None:
+def test_newest_part_with_few_records_is_not_measured(topic: SimulatedTopic) -> None:
     result = analyse_newest(topic)
     assert result.now is None
     for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
@@ -80,7 +78,7 @@ def test_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> None:
     "limits",
     [SkewLimits(max_partition_ratio=1.6), SkewLimits(max_key_share=0.12), SkewLimits(1.6, by="bytes")],
 )
-def test_policy_is_about_the_period_or_about_now_and_shows_where_they_disagree(
+def test_policy_of_period_and_now_notes_disagreement(
     topic: SimulatedTopic, period: str, now: str, limits: SkewLimits
 ) -> None:
     result = analyse_newest(topic)
@@ -97,7 +95,7 @@ NIGHTS = hot_over_time(lambda at: np.where((at % 24 >= 2) & (at % 24 < 4), 0.9, 
 
 
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> None:
+def test_nightly_hot_key_has_peak_by_offsets(records: int) -> None:
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
     result = analyse_topic(NIGHTS, records, log=log)
     cause = next(cause for cause in result.causes if cause.name == "bursty")
@@ -117,7 +115,7 @@ def test_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> No
         pytest.param(4_000, marks=pytest.mark.nightly("smaller samples")),
     ],
 )
-def test_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
+def test_sample_with_few_nights_counts_every_night(records: int) -> None:
     """A draw has between 3 and 13 % of its records of the key."""
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
     for draw in range(6):
@@ -125,14 +123,14 @@ def test_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
         assert max((cause.times, cause.until_ms is None) for cause in causes if cause.times) == (7, True)
 
 
-def test_bursts_that_windows_cannot_show_are_not_known() -> None:
+def test_shortest_detectable_burst_is_reported() -> None:
     result = analyse_topic(NIGHTS)
     assert result.shortest_ms is not None
     assert result.shortest_ms > 2 * HOUR
 
 
 @pytest.mark.parametrize("partition", [7, 3])
-def test_times_of_one_partition_that_mislead_a_search_make_no_burst(partition: int) -> None:
+def test_misleading_times_of_partition_are_not_burst(partition: int) -> None:
     """The clock of the producer of one early record is ahead until shortly before the end."""
     ahead = STEADY.times[partition].copy()
     ahead[2] = STEADY.times[partition][-1] - HOUR // 2
@@ -163,9 +161,7 @@ def kinds(began: bool) -> dict[str, tuple[SimulatedTopic, str]]:
 @pytest.mark.parametrize("records", [FULL, 12_000])
 @pytest.mark.parametrize("began", [True, False])
 @pytest.mark.parametrize("name", ["null_keys", "hot_keys"])
-def test_causes_of_each_kind_have_their_times_and_advice_while_they_last(
-    name: str, began: bool, records: int
-) -> None:
+def test_causes_have_times_and_current_advice(name: str, began: bool, records: int) -> None:
     topic, advice = kinds(began)[name]
     result = analyse_newest(topic, records)
     cause = next(cause for cause in result.causes if cause.name == name)

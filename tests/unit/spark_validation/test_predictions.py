@@ -43,7 +43,7 @@ READ = pytest.mark.parametrize(
 )
 
 
-def test_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
+def test_multiple_of_count_moves_keys_to_new_partitions_only() -> None:
     topic = uniform(60_000)
     counts, plan, _ = draw_sample(topic, records=6_000, candidates=(12, 24, 36))
     same, double, triple = (
@@ -56,7 +56,7 @@ def test_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
     assert double.records_moved.low < 0.5 < double.records_moved.high
 
 
-def test_records_without_a_key_are_spread_evenly_over_other_partitions() -> None:
+def test_null_keys_are_spread_evenly_in_prediction() -> None:
     topic = null_keys(60_000, 3, share=0.8)
     counts, plan, _ = draw_sample(topic, records=6_000, candidates=(24,))
     found = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
@@ -81,7 +81,7 @@ def grow_topic(partitioner: str, partitions: int, before: int, seed: int) -> Sim
     ids=["full", "samples"],
 )
 @pytest.mark.parametrize("partitioner", EACH_PARTITIONER)
-def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
+def test_prediction_after_increase_uses_current_partitioner(
     partitioner: str, records: int, seeds: range
 ) -> None:
     inside, over_truth = 0, []
@@ -100,7 +100,7 @@ def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
     assert np.mean(over_truth) == pytest.approx(1.0, abs=0.05)
 
 
-def test_after_a_switch_of_partitioners_the_newer_one_places_all_keys() -> None:
+def test_prediction_after_switch_uses_newer_partitioner() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, RECORDS)
     newer = np.arange(RECORDS) >= RECORDS / 2
     found = analyse_topic(build_topic(codes, name_keys(KEYS), 12, crc32=newer)).what_if[1]
@@ -108,7 +108,7 @@ def test_after_a_switch_of_partitioners_the_newer_one_places_all_keys() -> None:
     assert found.max_mean_ratio.value == pytest.approx(truth)
 
 
-def test_while_two_partitioners_are_at_work_each_key_keeps_its_own() -> None:
+def test_prediction_with_two_partitioners_keeps_partitioner_of_key() -> None:
     topic = mixed_partitioners(RECORDS, KEYS)
     counts, plan, _ = draw_sample(topic, records=FULL, candidates=(24,))
     assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
@@ -116,7 +116,7 @@ def test_while_two_partitioners_are_at_work_each_key_keeps_its_own() -> None:
     assert analyse_topic(topic).what_if[1] == mixture
 
 
-def test_nothing_is_predicted_of_an_empty_topic() -> None:
+def test_empty_topic_has_zero_prediction() -> None:
     counts, plan, _ = draw_sample(empty(), records=100, candidates=(6,))
     nothing = Estimate.exact(0.0)
     found = what_if(6, counts.placements[6], counts, Weighting.from_plan(plan))
@@ -167,9 +167,7 @@ def few_batches(partitions: int) -> SimulatedTopic:
         (few_batches, "cannot be predicted: they differ between partitions"),
     ],
 )
-def test_no_prediction_is_given_that_does_not_hold(
-    produced_on: type, reason: str, records: int, seeds: range
-) -> None:
+def test_invalid_prediction_is_withheld(produced_on: type, reason: str, records: int, seeds: range) -> None:
     topic: SimulatedTopic = produced_on(12)
     counts, plan, _ = draw_sample(topic, records=records, candidates=(24,))
     promised = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
@@ -200,9 +198,7 @@ def test_no_prediction_is_given_that_does_not_hold(
         lambda: build_topic(np.full(RECORDS, NULL), [b"never"], 12),
     ],
 )
-def test_predictions_that_hold_are_given(
-    make: Callable[[], SimulatedTopic], records: int, seeds: range
-) -> None:
+def test_valid_predictions_are_given(make: Callable[[], SimulatedTopic], records: int, seeds: range) -> None:
     topic = make()
     for seed in seeds:
         result = analyse_topic(topic, records, seed)

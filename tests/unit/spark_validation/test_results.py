@@ -107,7 +107,7 @@ def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:
 
 @examples(0.5)
 @given(draw_of_type(SkewReport))
-def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: SkewReport) -> None:
+def test_report_document_round_trips(one: SkewReport) -> None:
     document = plain(one)
     VALIDATOR.validate(document)
     assert from_document(document) == one
@@ -126,7 +126,7 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
         assert schema["additionalProperties"] is False
 
 
-def test_report_from_before_predictions_were_withheld_is_read() -> None:
+def test_report_with_withheld_predictions_round_trips() -> None:
     assert '"what_if_withheld"' not in to_json(report(build_result()))
     topic = replace(build_result(), what_if=(), what_if_withheld="No known partitioner.")
     document = plain(report(topic))
@@ -136,7 +136,7 @@ def test_report_from_before_predictions_were_withheld_is_read() -> None:
 
 
 @pytest.mark.parametrize("scene_name", ["balanced", "few keys", "null keys", "many keys of uneven size"])
-def test_report_from_before_a_fact_existed_is_read(scene_name: str) -> None:
+def test_report_without_newer_facts_is_read(scene_name: str) -> None:
     made = report(scene(scene_name))
     document = plain(made)
     facts = document["topics"][0]["causes"][0]["facts"]
@@ -168,7 +168,7 @@ def get_at(document: Any, path: tuple[str | int, ...]) -> Any:
     return document
 
 
-def test_no_field_may_be_left_out_and_none_added_anywhere() -> None:
+def test_missing_and_surplus_fields_are_refused() -> None:
     document = plain(replace(full(), topics=full().topics[:1]))
     objects = [
         path
@@ -209,7 +209,7 @@ def test_no_field_may_be_left_out_and_none_added_anywhere() -> None:
         (("topics", 0, "partitioners", "murmur2"), "all"),
     ],
 )
-def test_values_that_no_report_has_are_refused(path: tuple[str | int, ...], value: object) -> None:
+def test_invalid_report_values_are_refused(path: tuple[str | int, ...], value: object) -> None:
     document = plain(full())
     inner = get_at(document, path[:-1])
     assert inner[path[-1]] != value

@@ -39,7 +39,7 @@ def test_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Path)
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
 
 
-def test_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
+def test_custom_settings_override_and_extend_defaults(tmp_path: Path) -> None:
     own = {
         "spark.driver.memory": "9g",
         "spark.ui.enabled": "true",
@@ -54,7 +54,7 @@ def test_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
     assert "log4j2.configurationFile" in options
 
 
-def test_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
+def test_custom_redaction_pattern_extends_default(tmp_path: Path) -> None:
     own = {"spark.sql.redaction.options.regex": "nothing"}
     for found in (build_configuration(SessionSettings(conf=own), tmp_path), session_settings(own)):
         assert found["spark.sql.redaction.options.regex"].endswith("|nothing")
@@ -62,7 +62,7 @@ def test_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
         assert "jaas" in found["spark.redaction.regex"]
 
 
-def test_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
+def test_cluster_session_has_no_local_settings(tmp_path: Path) -> None:
     found = build_configuration(SessionSettings("spark://host:7077"), tmp_path)
     assert found["spark.master"] == "spark://host:7077"
     only_here = {
@@ -74,7 +74,7 @@ def test_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) ->
     assert not only_here & set(found)
 
 
-def test_classes_are_taken_from_an_archive_or_written_to_one(tmp_path: Path) -> None:
+def test_class_archive_is_read_or_written(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
     plain, used, dumped = (
         build_configuration(settings, tmp_path)["spark.driver.extraJavaOptions"]
@@ -101,30 +101,30 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("url", ["sparks://x:1", "spark://", "local[x]", "spark://host:port", "mesos://a:1"])
-def test_what_is_no_master_is_reported_before_java_starts(url: str) -> None:
+def test_invalid_master_url_is_refused(url: str) -> None:
     with pytest.raises(SparkUnavailable, match="is not the URL of a Spark master") as raised:
         check_master(url)
     assert "spark://host:port" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize("url", ["local", "local[4]", "local[*]", "local[2,3]", "yarn"])
-def test_masters_without_an_address_pass(url: str) -> None:
+def test_master_without_address_is_accepted(url: str) -> None:
     check_master(url)
 
 
 @pytest.mark.parametrize("kind", ["spark://127.0.0.1:{}", "k8s://https://127.0.0.1:{}", "k8s://127.0.0.1:{}"])
-def test_master_where_nobody_listens_is_one_line(kind: str) -> None:
+def test_unreachable_master_is_reported(kind: str) -> None:
     url = kind.format(free_port())
     with pytest.raises(SparkUnavailable, match="cannot be reached: Connection refused"):
         check_master(url)
 
 
-def test_one_living_master_of_several_is_enough() -> None:
+def test_single_reachable_master_is_sufficient() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_token_in_a_connect_url_is_not_repeated() -> None:
+def test_connect_url_token_is_hidden() -> None:
     with pytest.raises(SparkUnavailable, match="cannot be reached") as raised:
         check_remote(f"sc://127.0.0.1:{free_port()}/;token=s3cret")
     assert "s3cret" not in raised.value.message
@@ -133,7 +133,7 @@ def test_token_in_a_connect_url_is_not_repeated() -> None:
     assert "s3cret" not in raised.value.message
 
 
-def test_without_the_extra_the_hint_reports_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_names_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else name)
     with (
         pytest.raises(SparkMissing, match="not installed: pandas") as raised,
@@ -143,7 +143,7 @@ def test_without_the_extra_the_hint_reports_what_to_install(monkeypatch: pytest.
     assert raised.value.hint == "`pip install 'kafkaform[spark]'`"
 
 
-def test_spark_connect_without_its_packages_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_spark_connect_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = session._installed
     monkeypatch.setattr(session, "_installed", lambda name: name != "grpc" and found(name))
     with (
@@ -168,7 +168,7 @@ except SkewError as error:
 """
 
 
-def test_what_pyspark_itself_misses_for_spark_connect_is_one_line(tmp_path: Path) -> None:
+def test_spark_connect_import_error_is_reported(tmp_path: Path) -> None:
     """In a process of its own: PySpark leaves variables behind, and takes `-c` for its own tests."""
     script = tmp_path / "connects.py"
     script.write_text(CONNECTS)
@@ -201,7 +201,7 @@ def java(folder: Path, text: str) -> Path:
         ("java.lang.UnsupportedClassVersionError: class file version 61.0", "java_too_old"),
     ],
 )
-def test_java_that_does_not_start_is_one_line_with_its_reason(
+def test_failing_java_is_reported_with_reason(
     tmp_path: Path, golden: SnapshotAssertion, error: str, name: str
 ) -> None:
     home = java(tmp_path / "home", f"echo '{error}' >&2; exit 1")
@@ -210,7 +210,7 @@ def test_java_that_does_not_start_is_one_line_with_its_reason(
     assert f"{message}\n{hint}\n" == golden(name=f"{name}.txt")
 
 
-def test_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -> None:
+def test_sensitive_settings_are_not_on_command_line(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     home = java(tmp_path / "home", f"echo \"$@\" >> '{seen}'; env >> '{seen}'; exit 1")
     start_refused(tmp_path, home=home, **{"spark.my.password": PASSWORD, "spark.my.colour": "blue"})
@@ -240,9 +240,9 @@ def test_secrets_of_client_properties_are_hidden() -> None:
     ["kafka.sasl.jaas.config", "ssl.key.password", "ssl.keystore.key", "spark.hadoop.fs.s3a.secret.key",
      "sasl.oauthbearer.client.secret", "spark.hadoop.fs.s3a.access.key"],
 )  # fmt: skip
-def test_names_of_secrets_are_known(name: str) -> None:
+def test_sensitive_names_are_recognised(name: str) -> None:
     assert is_sensitive(name)
 
 
-def test_short_secret_does_not_hide_half_of_a_message() -> None:
+def test_short_secret_is_hidden_as_whole_word_only() -> None:
     assert hide_values("a cat sat: at", {"at"}) == "a cat sat: [hidden]"

@@ -102,9 +102,7 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
 @SIMULATION
 @pytest.mark.parametrize("size", [2_000, 12_000, 40_000])
 @pytest.mark.parametrize("exponent", [None, 0.8, 1.1])
-def test_intervals_of_listed_keys_allow_for_their_having_been_chosen(
-    exponent: float | None, size: int
-) -> None:
+def test_intervals_of_listed_keys_allow_for_selection(exponent: float | None, size: int) -> None:
     """The keys that look the most frequent are listed: chance has brought some of them there."""
     topic = uniform(RECORDS, 20_000) if exponent is None else zipf(RECORDS, s=exponent)
     codes = {hashlib.sha256(key).hexdigest()[:12]: code for code, key in enumerate(topic.keys)}
@@ -142,7 +140,7 @@ def burst_draws(draws: int) -> Judged:
         "distinct keys",
     ],
 )
-def test_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int) -> None:
+def test_zipf_interval_covers_truth(measured: str, draws: int) -> None:
     assert measure_coverage(zipf_draws(draws)[measured]) >= HELD
 
 
@@ -155,7 +153,7 @@ def test_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int) -> 
         ("24 partitions", 0.4),
     ],
 )
-def test_interval_is_narrow_enough_to_be_of_use(measured: str, widest: float, draws: int) -> None:
+def test_zipf_interval_is_narrow_enough(measured: str, widest: float, draws: int) -> None:
     assert width(zipf_draws(draws)[measured]) < widest
 
 
@@ -165,7 +163,7 @@ def halve_intervals(judged: Judged) -> Judged:
 
 
 @SIMULATION
-def test_so_many_draws_report_an_interval_that_is_too_narrow(draws: int) -> None:
+def test_coverage_check_detects_halved_intervals(draws: int) -> None:
     judged = {**zipf_draws(draws), "bursts": burst_draws(draws)}
     del judged["distinct keys"]  # wider than they need to be
     for name, found in judged.items():
@@ -173,12 +171,12 @@ def test_so_many_draws_report_an_interval_that_is_too_narrow(draws: int) -> None
 
 
 @SIMULATION
-def test_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
+def test_interval_covers_share_of_bursty_key(draws: int) -> None:
     assert measure_coverage(burst_draws(draws)) >= HELD
 
 
 @SIMULATION
-def test_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
+def test_interval_covers_null_key_share(draws: int) -> None:
     topic = null_keys(RECORDS, share=0.3)
     judged: Judged = []
     for seed in range(draws):
@@ -192,7 +190,7 @@ def test_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
 @pytest.mark.parametrize(
     "make", [uniform, repartition], ids=["equal partitions", "a past partition increase"]
 )
-def test_interval_holds_the_ratio_when_no_partition_stands_out(make: Any, draws: int) -> None:
+def test_interval_covers_ratio_of_similar_partitions(make: Any, draws: int) -> None:
     """The largest of many equal estimates is too large: that must not be taken for skew."""
     topic = make(RECORDS)
     truth, judged = topic.ratio_on(24), []
@@ -215,7 +213,7 @@ def test_interval_holds_the_ratio_when_no_partition_stands_out(make: Any, draws:
     ],
     ids=["keys at all times", "keys of one moment each"],
 )
-def test_interval_holds_the_number_of_distinct_keys(make: Callable[[], SimulatedTopic], draws: int) -> None:
+def test_interval_covers_number_of_distinct_keys(make: Callable[[], SimulatedTopic], draws: int) -> None:
     topic = make()
     judged: Judged = []
     for seed in range(draws):
@@ -319,7 +317,7 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
 
 @SIMULATION
 @pytest.mark.parametrize(("name", "measure"), CASES)
-def test_interval_holds_the_truth_where_windows_differ(name: str, measure: str, draws: int) -> None:
+def test_interval_covers_truth_for_uneven_windows(name: str, measure: str, draws: int) -> None:
     judged = uneven_draws(name, draws)[0][measure]
     assert len(judged) >= draws / 2
     assert measure_coverage(judged) >= HELD
@@ -341,7 +339,7 @@ WIDEST = {
 
 @SIMULATION
 @pytest.mark.parametrize("name", UNEVEN)
-def test_intervals_are_narrow_enough_to_be_of_use_where_windows_differ(name: str, draws: int) -> None:
+def test_intervals_are_narrow_enough_for_uneven_windows(name: str, draws: int) -> None:
     judged, _ = uneven_draws(name, draws)
     for measure, widest in WIDEST[name].items():
         assert width(judged[measure]) < widest, measure
@@ -352,7 +350,7 @@ SPARSE = ("aborted", "compacted")
 
 @SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
-def test_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
+def test_sparse_log_sample_is_diagnosed_as_full_log(name: str, draws: int) -> None:
     """A key in few windows is neither a hot partition nor a burst, even before reading goes on."""
     topic = topic_of(name)
     whole, _ = analyse_coverage(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
@@ -364,9 +362,7 @@ def test_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draw
 @SIMULATION
 @pytest.mark.parametrize("size", [2_000, 5_000])
 @pytest.mark.parametrize("dirty", [0.02, 0.1])
-def test_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
-    dirty: float, size: int, draws: int
-) -> None:
+def test_small_sample_of_even_compacted_log_is_balanced(dirty: float, size: int, draws: int) -> None:
     topic = add_sizes(clean_log(uniform(RECORDS), dirty=dirty))
     diagnoses = [
         analyse_coverage(topic, plan_windows(spans(topic), records=size, seed=seed), 24)[0].diagnosis
@@ -400,7 +396,7 @@ def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
 
 @SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
-def test_reading_goes_on_in_a_sparse_log_and_makes_intervals_much_narrower(name: str, draws: int) -> None:
+def test_further_reading_of_sparse_log_narrows_intervals(name: str, draws: int) -> None:
     judged, diagnoses = larger_draws(name, draws)
     first, _ = uneven_draws(name, draws)
     assert diagnoses.count("balanced") >= draws - draws // 60

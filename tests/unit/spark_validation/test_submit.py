@@ -60,9 +60,7 @@ ROOT = Path(__file__).parents[3]
         (["a", "--out", "b", "--history-format", "delta"], "--history-format needs --history"),
     ],
 )
-def test_wrong_usage_ends_with_64(
-    words: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_exits_64(words: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         run(words)
     assert raised.value.code == 64
@@ -77,7 +75,7 @@ def test_topics_and_options_have_any_order() -> None:
     assert (job.records, job.full, 0 <= job.seed < 2**31) == (RECORDS, True, True)
 
 
-def test_policies_are_given_one_by_one_or_in_a_file(tmp_path: Path) -> None:
+def test_policies_are_read_from_options_and_file(tmp_path: Path) -> None:
     file = tmp_path / "policies.json"
     file.write_text('{"a": {"maxPartitionRatio": 2, "by": "bytes"}, "b": {"minDistinctKeys": 10}}')
     given = parse_arguments(["--out", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"])
@@ -90,7 +88,7 @@ def test_policies_are_given_one_by_one_or_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [[], {"a": 1}, {"a": {"maxKeyShare": True}}, {"a": {"maxKeyShare": None}}])
-def test_file_of_something_else_is_no_policies(
+def test_invalid_policy_file_is_refused(
     tmp_path: Path, policy: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "policies.json"
@@ -101,7 +99,7 @@ def test_file_of_something_else_is_no_policies(
     assert "error: --policies: " in capsys.readouterr().err
 
 
-def test_each_result_is_judged_and_what_has_none_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_judged_and_failures_reported(capsys: pytest.CaptureFixture[str]) -> None:
     good, hot = samples.build_balanced("good"), samples.hot()
     strict = SkewLimits(max_partition_ratio=1.5)
     refused = ReadingFailed("this account may not read topic closed", hint="grant it READ")
@@ -122,7 +120,7 @@ def test_each_result_is_judged_and_what_has_none_is_reported(capsys: pytest.Capt
     assert _judge({"good": good}, {}) == ((good,), False)
 
 
-def test_without_any_result_there_is_an_error() -> None:
+def test_missing_results_raise_error() -> None:
     refused = ReadingFailed("no")
     with pytest.raises(ReadingFailed, match="no"):
         _judge({"a": refused}, {})
@@ -130,11 +128,11 @@ def test_without_any_result_there_is_an_error() -> None:
         _judge({"a": refused, "b": refused}, {})
 
 
-def test_package_reports_the_version_of_the_tool_it_is_part_of() -> None:
+def test_package_versions_are_equal() -> None:
     assert spark_validation.__version__ == kafkaform.__version__
 
 
-def test_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
+def test_zipped_package_is_complete_and_importable(tmp_path: Path) -> None:
     archive = zip_package(tmp_path)
     with zipfile.ZipFile(archive) as found:
         names = set(found.namelist())
@@ -187,7 +185,7 @@ def test_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.Cap
         ("s3cret", "line 2: not NAME=VALUE", "on one line"),
     ],
 )
-def test_what_only_java_knows_is_refused_by_name_with_what_to_write(
+def test_java_only_property_suggests_librdkafka_property(
     tmp_path: Path, line: str, said: str, instead: str
 ) -> None:
     store = tmp_path / "key.jks"
@@ -218,7 +216,7 @@ def test_what_only_java_knows_is_refused_by_name_with_what_to_write(
     ],
     ids=["nothing", "a part", "partitions that are gone"],
 )
-def test_what_retention_removed_is_counted_and_named(
+def test_offsets_removed_by_retention_are_noted(
     before: list[tuple[int, int, int]], after: list[tuple[int, int, int]], parts: tuple[str, ...]
 ) -> None:
     plan = plan_windows([Span(*span) for span in before], records=1_500, seed=1)
@@ -257,7 +255,7 @@ def test_no_secret_is_sent_to_a_connect_server() -> None:
     assert "--master" in str(error.hint)
 
 
-def test_nothing_is_reported_about_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandas_warning_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark 4.3 warns of pandas 3 as its session starts."""
 
     @contextmanager

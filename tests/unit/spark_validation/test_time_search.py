@@ -247,7 +247,7 @@ def arrivals(name: str, since_ms: int | None = None, *, read: bool = False) -> T
 
 @pytest.mark.parametrize("read", [False, True], ids=["offsets", "records"])
 @pytest.mark.parametrize("name", SCENES)
-def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> None:
+def test_counts_match_producer_or_are_withheld(name: str, read: bool) -> None:
     known = SCENES[name][1] == KNOWN_BOTH or (SCENES[name][1] == READ and read)
     requested = arrivals(name, NOW - HOUR, read=read)
     assert (requested.unknown is None) is known
@@ -309,7 +309,7 @@ def _some_ahead(logs: list[Log]) -> None:
     ],
     ids=["paused", "some misled", "all misled", "most misled"],
 )
-def test_of_a_pause_of_many_partitions_few_are_read(change: Callable[[list[Log]], None], probed: int) -> None:
+def test_few_of_many_paused_partitions_are_probed(change: Callable[[list[Log]], None], probed: int) -> None:
     logs = {("t", number): steady(200) for number in range(128)}
     change([*logs.values()])
     seen: set[TopicPartition] = set()

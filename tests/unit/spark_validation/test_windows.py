@@ -60,7 +60,7 @@ def group_by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
 
 
 @given(plans)
-def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> None:
+def test_windows_are_inside_spans_without_overlap(plan: SamplePlan) -> None:
     for partition, windows in group_by_partition(plan).items():
         span = plan.spans[partition]
         assert span.start <= windows[0].start
@@ -70,7 +70,7 @@ def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> N
 
 
 @given(plans)
-def test_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> None:
+def test_each_slice_has_at_most_one_window_per_partition(plan: SamplePlan) -> None:
     for windows in group_by_partition(plan).values():
         replicates = [window.replicate for window in windows]
         assert replicates == sorted(set(replicates))
@@ -78,7 +78,7 @@ def test_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> Non
 
 
 @given(plans)
-def test_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: SamplePlan) -> None:
+def test_sampled_partition_has_equal_windows_in_every_stratum(plan: SamplePlan) -> None:
     for partition, windows in group_by_partition(plan).items():
         if plan.read_whole[partition]:
             continue
@@ -92,7 +92,7 @@ def test_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: Sampl
 
 
 @given(plans)
-def test_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
+def test_fully_read_partition_has_no_gap(plan: SamplePlan) -> None:
     windows = group_by_partition(plan)
     for span in plan.spans:
         if plan.read_whole[span.partition] and span.records:
@@ -102,7 +102,7 @@ def test_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
 
 
 @given(plans)
-def test_weights_bring_back_the_population(plan: SamplePlan) -> None:
+def test_weights_restore_population(plan: SamplePlan) -> None:
     for span, read, weight, read_whole in zip(
         plan.spans, plan.offsets_read, plan.weights, plan.read_whole, strict=True
     ):
@@ -114,7 +114,7 @@ def test_weights_bring_back_the_population(plan: SamplePlan) -> None:
 
 
 @given(all_spans(), st.integers(0, 10**6), st.integers(0, 2**32))
-def test_about_as_many_records_are_read_as_are_wanted(spans: list[Span], records: int, seed: int) -> None:
+def test_planned_records_are_near_requested(spans: list[Span], records: int, seed: int) -> None:
     plan = plan_windows(spans, records=records, seed=seed)
     total = sum(span.records for span in spans)
     least = sum(min(span.records, SMALLEST * plan.replicates) for span in spans)
@@ -128,13 +128,13 @@ def test_same_seed_gives_the_same_windows(spans: list[Span], seed: int) -> None:
     assert plan_windows(spans, records=10_000, seed=seed) == plan_windows(spans, records=10_000, seed=seed)
 
 
-def test_another_seed_gives_other_windows() -> None:
+def test_different_seeds_give_different_windows() -> None:
     spans = [Span(0, 0, 10**6), Span(1, 0, 10**6)]
     seen = {plan_windows(spans, records=1_000, seed=seed).windows for seed in range(20)}
     assert len(seen) == 20
 
 
-def test_window_is_at_any_place_of_its_part() -> None:
+def test_window_starts_cover_whole_slice() -> None:
     """Also at its very beginning and end: records at the edges are as likely to be seen."""
     span = Span(0, 1_000, 1_000 + 16_000)
     firsts = set()
@@ -148,13 +148,13 @@ def test_window_is_at_any_place_of_its_part() -> None:
         assert starts == set(range(edge, edge + 1_000 - 890 + 1))
 
 
-def test_larger_partition_is_read_in_proportion() -> None:
+def test_offsets_read_are_proportional_to_partition_size() -> None:
     plan = plan_windows([Span(0, 0, 900_000), Span(1, 0, 100_000)], records=16_000, seed=1)
     assert plan.offsets_read[0] == 9 * plan.offsets_read[1]
     assert plan.weights[0] == plan.weights[1]
 
 
-def test_replicates_shrink_with_the_partitions_of_a_topic_and_stay_enough() -> None:
+def test_replicates_decrease_with_partitions_to_minimum() -> None:
     def replicates(partitions: int) -> int:
         spans = [Span(number, 0, 10**6) for number in range(partitions)]
         return plan_windows(spans, records=10**6, seed=1).replicates
@@ -165,7 +165,7 @@ def test_replicates_shrink_with_the_partitions_of_a_topic_and_stay_enough() -> N
     assert replicates(1_000) == MIN_PER_PARTITION
 
 
-def test_empty_partitions_do_not_cost_windows() -> None:
+def test_empty_partitions_use_no_windows() -> None:
     spans = [Span(number, 50, 50 + (10**6 if number < 8 else 0)) for number in range(120)]
     plan = plan_windows(spans, records=10_000, seed=1)
     assert plan.replicates == MAX_PER_PARTITION
@@ -185,14 +185,14 @@ def test_short_topic_is_read_whole() -> None:
     assert plan.weights == (1.0, 1.0)
 
 
-def test_short_partition_is_read_whole_beside_long_ones() -> None:
+def test_short_partition_is_read_completely_beside_long_one() -> None:
     plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 90)], records=10_000, seed=1)
     assert plan.read_whole == (False, True)
     assert not plan.full
 
 
 @given(first_plans, found, st.floats(0.0, 1.0))
-def test_larger_sample_has_more_of_every_partition_within_bounds(
+def test_larger_sample_grows_every_partition_within_bounds(
     plan: SamplePlan, part: float, share: float
 ) -> None:
     larger_part = larger(plan, part, share)

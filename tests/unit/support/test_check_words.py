@@ -26,7 +26,7 @@ from scripts.check_words import ALLOWED, find_problems
         ('def read(path):\n    """Read it."""', "Read it."),
     ],
 )
-def test_bad_names_and_docstrings_are_found(tmp_path: Path, source: str, text: str) -> None:
+def test_invalid_names_and_docstrings_are_found(tmp_path: Path, source: str, text: str) -> None:
     path = tmp_path / "module.py"
     path.write_text(source)
     assert [problem[1] for problem in find_problems(path)] == [text]

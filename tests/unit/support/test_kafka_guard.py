@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.timeout(60)
-def test_guard_ends_the_cluster_of_its_session_alone(tmp_path: Path) -> None:
+def test_guard_ends_own_cluster_only(tmp_path: Path) -> None:
     mine, second = tmp_path / "mine", tmp_path / "mine-not"
     (mine / "node-1").mkdir(parents=True)
     second.mkdir()

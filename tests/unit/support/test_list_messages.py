@@ -26,7 +26,7 @@ from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_me
         ("schemas/audit.schema.json", "schema", "The consents that the change had."),
     ],
 )
-def test_message_of_each_sort_is_listed(file: str, sort: str, text: str) -> None:
+def test_message_of_each_kind_is_listed(file: str, sort: str, text: str) -> None:
     assert [m for m in list_messages(ROOT / file) if m.sort == sort and text in m.text]
 
 
@@ -56,7 +56,7 @@ def test_expressions_in_messages_are_listed_separately(tmp_path: Path) -> None:
         ("error", "run`kafkaform plan` again"),
     ],
 )
-def test_words_and_stops_that_are_wrong_are_found(sort: str, text: str) -> None:
+def test_wrong_words_are_found(sort: str, text: str) -> None:
     assert list(find_problems(Message("module.py", 1, sort, text)))
 
 
@@ -71,6 +71,6 @@ def test_words_and_stops_that_are_wrong_are_found(sort: str, text: str) -> None:
         ("rule", "A topic has no partitions."),
     ],
 )
-def test_messages_that_are_right_pass(sort: str, text: str) -> None:
+def test_correct_messages_pass(sort: str, text: str) -> None:
     assert list(find_problems(Message("module.py", 1, sort, text))) == []
     assert not any(part in text for part in ALLOWED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.lock.writer import find_late_writes
 
 
-def test_first_write_of_an_earlier_holder_may_be_late() -> None:
+def test_second_late_write_is_found() -> None:
     first, second, third = "a 1.0", "b 2.0", "c 3.0"
     assert find_late_writes([second, first, second, second, third]) == {first: [1]}
     assert find_late_writes([first, second, first, first, third]) == {first: [2, 3]}

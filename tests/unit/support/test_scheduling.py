@@ -31,7 +31,7 @@ NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
 pytest_plugins = "pytester"
 
 
-def test_heavy_files_are_groups_of_their_own() -> None:
+def test_heavy_files_are_separate_groups() -> None:
     """A file that needs a shared cluster is begun with the others that do."""
     files = [name for name in HEAVY if name not in {SPARK, *GROUP_CLUSTERS}]
     assert [name for name in files if not (ROOT / "tests" / name).exists()] == []
@@ -66,7 +66,7 @@ def test_folder_rules_are_enforced(pytester: pytest.Pytester, file: str, text: s
     ("chosen", "count"),
     [("nightly", 2), ("not nightly", 2), ("unit", 1), ("kafka", 2), ("kafka and nightly", 1)],
 )
-def test_folder_is_a_marker(pytester: pytest.Pytester, chosen: str, count: int) -> None:
+def test_folder_determines_marker(pytester: pytest.Pytester, chosen: str, count: int) -> None:
     reason = NIGHTLY.format('("it waits for an hour")')
     plain = "def test_it(): pass\n"
     files = {

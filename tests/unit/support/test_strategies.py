@@ -26,7 +26,7 @@ def test_hostile_texts_are_complete() -> None:
     assert (day.derandomize, night.derandomize, night.print_blob) == (True, False, True)
 
 
-def test_plans_are_of_all_sorts() -> None:
+def test_drawn_plans_cover_every_kind() -> None:
     drawn: list[Plan] = []
 
     @settings(examples(5), derandomize=True, database=None)

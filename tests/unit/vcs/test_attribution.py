@@ -69,7 +69,7 @@ def attribute_origins(
     return list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
 
 
-def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
+def test_each_change_has_origin(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited", "both", "doomed", "doomed-before"):
         create_topic(memory, name, retention_ms=DAY)
     kept = [declare_topic("drifted", retention_ms=WEEK), absent("doomed-before"), declare_topic("missing")]
@@ -96,7 +96,7 @@ def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
     }
 
 
-def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster) -> None:
+def test_replica_moves_have_origin_of_their_cause(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited"):
         create_topic(memory, name, 2, 1, retention_ms=DAY)
     drifted = declare_topic("drifted", 2, 3, retention_ms=DAY)
@@ -108,9 +108,7 @@ def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster)
     }
 
 
-def test_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
-    memory: MemoryCluster,
-) -> None:
+def test_config_reset_caused_by_branch_has_branch_origin(memory: MemoryCluster) -> None:
     for name in ("given-up", "stray"):
         create_topic(memory, name, retention_ms=DAY)
     now = [declare_topic(name, undeclared=Undeclared.RESET) for name in ("given-up", "stray")]
@@ -128,7 +126,7 @@ def test_removed_manifest_is_noted(memory: MemoryCluster) -> None:
 
 
 @given(SETS, SETS)
-def test_without_edits_all_is_drift(live: list[Desired], declared: list[Desired]) -> None:
+def test_unchanged_manifests_give_drift_origin(live: list[Desired], declared: list[Desired]) -> None:
     plan = plan_for(_living(live), *declared)
     changes = attribute_changes(plan, declared, declared, UNREAD).changes
     assert all(change.origin is ChangeOrigin.DRIFT for change in changes)
@@ -136,7 +134,7 @@ def test_without_edits_all_is_drift(live: list[Desired], declared: list[Desired]
 
 
 @given(SETS, SETS)
-def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
+def test_cluster_as_declared_before_gives_branch_origin(
     before: list[Desired], declared: list[Desired]
 ) -> None:
     plan = plan_for(_living(before), *declared)
@@ -151,7 +149,7 @@ def merge(
     return {item.ref.name: item.state for item in desired}, taken, conflicts
 
 
-def test_both_sides_are_merged() -> None:
+def test_changes_of_both_branches_are_merged() -> None:
     before = [declare_topic("a", 3, retention_ms=DAY), declare_topic("b"), declare_topic("c"), absent("d")]
     since = [declare_topic("a", 3, retention_ms=WEEK), declare_topic("b", 6)]
     since += map(declare_topic, ("new", "d"))
@@ -163,7 +161,7 @@ def test_both_sides_are_merged() -> None:
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
 
 
-def test_branch_wins_where_both_sides_changed_a_field() -> None:
+def test_branch_overrides_conflicting_field() -> None:
     before = [declare_topic("a", 3), declare_topic("gone"), declare_topic("kept")]
     since = [declare_topic("a", 6), declare_topic("gone", 6), declare_topic("kept", 6)]
     states, taken, conflicts = merge(before, since, [declare_topic("a", 9), absent("gone")])
@@ -172,7 +170,7 @@ def test_branch_wins_where_both_sides_changed_a_field() -> None:
 
 
 @given(SETS, SETS)
-def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
+def test_merge_with_unchanged_side_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
     desired = {item.ref: item for item in mine}
     for since, branch in ((before, mine), (mine, before), (mine, mine)):
         assert {d.ref: d for d in merge_declarations(before, since, branch)[0]} == desired
@@ -188,7 +186,7 @@ def _living(wanted: list[Desired]) -> MemoryCluster:
     return memory
 
 
-def test_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
+def test_resource_moved_between_teams_is_noted(memory: MemoryCluster) -> None:
     def build_owned(name: str, **labels: str) -> Desired:
         desired = declare_topic(name)
         return replace(desired, intent=replace(desired.intent, labels=labels))
@@ -242,7 +240,9 @@ def test_password_is_not_reported_as_changed_on_the_cluster(
     assert "password" not in note
 
 
-def test_change_by_consent_is_the_branchs(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_change_by_consent_has_branch_origin(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OLD", "a")
     memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
     monkeypatch.delenv("OLD")
@@ -251,7 +251,7 @@ def test_change_by_consent_is_the_branchs(memory: MemoryCluster, monkeypatch: py
         assert attribute_origins(memory, [before], [consented]) == {"checkout": (origin, ())}
 
 
-def test_undeclared_value_may_never_have_been_applied(memory: MemoryCluster) -> None:
+def test_cluster_value_differing_from_earlier_manifest_is_noted(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     before, now = (declare_topic("a", retention_ms=str(weeks * int(WEEK))) for weeks in (1, 2))
     (note,) = find_notes(attribute(memory, before, now))
@@ -290,7 +290,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("renamed", [False, True], ids=["deleted", "renamed"])
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_dropped_manifest_comes_first_with_its_users(kind: str, renamed: bool) -> None:
+def test_dropped_manifest_is_noted_first_with_dependents(kind: str, renamed: bool) -> None:
     gone, users, live = DROPPED[kind]
     gone = replace(gone, location=Location("a.yaml", 1))
     successor = replace(gone, ref=ResourceRef(kind, f"{gone.ref.name}2"))
@@ -317,7 +317,7 @@ def test_dropped_manifest_comes_first_with_its_users(kind: str, renamed: bool) -
     assert plan_from_json(json.dumps(saved), "p.json")[0].diagnostics == plan.diagnostics
 
 
-def test_findings_that_a_branch_causes_are_not_only_counted(memory: MemoryCluster) -> None:
+def test_findings_caused_by_branch_are_printed(memory: MemoryCluster) -> None:
     """A warning on an unchanged resource is shown if the branch causes it, beside dozens that it does not."""
     for name in ("orders.v1", *(f"t{number}" for number in range(20))):
         create_topic(memory, name)

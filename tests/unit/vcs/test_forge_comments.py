@@ -15,14 +15,14 @@ from tests.support.github.server import REPOSITORY, SOMEBODY
 
 
 class TestComment:
-    def test_it_is_created_once_and_then_left_alone(self, job: Job) -> None:
+    def test_comment_is_created_once_and_kept(self, job: Job) -> None:
         url = "https://github.example/acme/kafka/issues/12#issuecomment-1001"
         assert job.comment().needs(0).out == f"comment created: {url}\n"
         assert job.hub.bodies(12) == [f"{MARKED}## Plan\n\nOne topic is created."]
         assert job.comment().needs(0).out.startswith("comment unchanged: ")
         assert job.hub.writes() == [("POST", COMMENTS)]
 
-    def test_it_is_updated_in_place(self, job: Job) -> None:
+    def test_comment_is_updated_in_place(self, job: Job) -> None:
         job.hub.comment(12, "looks good", by=SOMEBODY)
         ours = job.hub.comment(12, f"{MARKED}an earlier plan")
         assert job.comment().needs(0).out == f"comment updated: {ours['html_url']}\n"
@@ -30,21 +30,19 @@ class TestComment:
         assert [method for method, _ in job.hub.writes()] == ["PATCH"]
 
     @pytest.mark.parametrize("author", [SOMEBODY, None])
-    def test_comment_of_another_author_with_our_marker_is_left_alone(
-        self, job: Job, author: int | None
-    ) -> None:
+    def test_comment_of_other_author_with_marker_is_kept(self, job: Job, author: int | None) -> None:
         job.hub.comment(12, f"{MARKED}No changes. Safe to merge!", by=author)
         job.comment().needs(0)
         theirs, ours = job.hub.bodies(12)
         assert theirs == f"{MARKED}No changes. Safe to merge!"
         assert ours.startswith(f"{MARKED}## Plan")
 
-    def test_comment_that_only_quotes_the_marker_is_not_the_one(self, job: Job) -> None:
+    def test_comment_quoting_marker_is_not_updated(self, job: Job) -> None:
         job.hub.comment(12, f"the comment begins with\n{MARKED}")
         job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 2
 
-    def test_all_pages_are_searched(self, job: Job) -> None:
+    def test_every_comment_page_is_searched(self, job: Job) -> None:
         job.hub.page_size = 2
         for number in range(5):
             job.hub.comment(12, f"remark {number}", by=SOMEBODY)
@@ -52,7 +50,7 @@ class TestComment:
         assert job.comment().needs(0).out.startswith("comment updated")
         assert len(job.hub.bodies(12)) == 6
 
-    def test_of_several_the_oldest_stays(self, job: Job) -> None:
+    def test_oldest_of_several_comments_is_kept(self, job: Job) -> None:
         for text in ("one", "two", "three"):
             job.hub.comment(12, MARKED + text)
         oldest = job.hub.comments[12][0]["id"]
@@ -61,14 +59,14 @@ class TestComment:
         assert [comment["id"] for comment in job.hub.comments[12]] == [oldest]
         assert job.hub.bodies(12)[0].startswith(f"{MARKED}## Plan")
 
-    def test_duplicate_deleted_meanwhile_is_no_error(self, job: Job) -> None:
+    def test_concurrently_deleted_duplicate_is_ignored(self, job: Job) -> None:
         job.hub.comment(12, f"{MARKED}one")
         job.hub.comment(12, f"{MARKED}two")
         job.hub.fail("DELETE", r"/issues/comments/\d+", status=404, message="Not Found", acts=True)
         job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 1
 
-    def test_every_id_has_a_comment_of_its_own(self, job: Job) -> None:
+    def test_every_id_has_own_comment(self, job: Job) -> None:
         job.comment("--id", "plan-prod").needs(0)
         job.comment("--id", "plan-prod-eu").needs(0)
         job.comment("--id", "plan-prod").needs(0)
@@ -77,7 +75,7 @@ class TestComment:
             "<!-- kafkaform:plan-prod-eu -->",
         ]
 
-    def test_windows_line_ends_are_no_change(self, job: Job) -> None:
+    def test_windows_line_endings_are_no_change(self, job: Job) -> None:
         job.hub.comment(12, f"{MARKED}## Plan\n\nOne topic is created.\n".replace("\n", "\r\n"))
         assert job.comment().needs(0).out.startswith("comment unchanged")
 
@@ -87,7 +85,7 @@ class TestComment:
         (body,) = job.hub.bodies(12)
         assert re.match(rf"{MARKED}\*\*Truncated: [\d,]+ of 20,000 lines are shown", body)
 
-    def test_text_may_come_from_stdin(self, job: Job) -> None:
+    def test_comment_text_is_read_from_stdin(self, job: Job) -> None:
         done = subprocess.run(
             command("ci", "comment", "-", "--pull-request", 12),
             cwd=job.folder,
@@ -111,7 +109,7 @@ class TestComment:
 
 class TestAtMostOneComment:
     @pytest.mark.parametrize("status", [None, 502])
-    def test_when_the_answer_to_its_creation_is_lost(self, job: Job, status: int | None) -> None:
+    def test_comment_with_lost_response_is_created_once(self, job: Job, status: int | None) -> None:
         job.hub.fail("POST", COMMENTS, status=status, acts=True)
         call = job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 1
@@ -120,18 +118,18 @@ class TestAtMostOneComment:
         assert "trying again in 1 s" in call.err
 
     @pytest.mark.parametrize("status", [None, 500])
-    def test_when_its_creation_fails(self, job: Job, status: int | None) -> None:
+    def test_failed_comment_creation_is_retried(self, job: Job, status: int | None) -> None:
         job.hub.fail("POST", COMMENTS, status=status, times=2)
         assert job.comment().needs(0).out.startswith("comment created")
         assert len(job.hub.bodies(12)) == 1
 
-    def test_when_what_was_created_is_not_listed_at_once(self, job: Job) -> None:
+    def test_comment_listed_late_is_created_once(self, job: Job) -> None:
         job.hub.lag = 1
         job.comment().needs(0)
         assert job.comment().needs(0).out.startswith("comment unchanged")
         assert len(job.hub.bodies(12)) == 1
 
-    def test_when_it_is_lost_and_not_listed_the_next_run_has_one_again(self, job: Job) -> None:
+    def test_duplicate_comment_is_removed_by_next_run(self, job: Job) -> None:
         job.hub.lag = 1
         job.hub.fail("POST", COMMENTS, status=None, acts=True)
         job.comment().needs(0)
@@ -140,7 +138,7 @@ class TestAtMostOneComment:
         job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 1
 
-    def test_when_two_runs_create_it_in_the_same_moment(self, job: Job) -> None:
+    def test_concurrent_runs_leave_single_comment(self, job: Job) -> None:
         job.write("the plan")
         both = threading.Barrier(2)
 

@@ -37,7 +37,7 @@ def build_response(status: int, **headers: str) -> GithubException:
     ],
     ids=repr,
 )
-def test_transient_failures_have_their_wait(error: Exception, wait_s: float | None) -> None:
+def test_transient_failure_has_waiting_time(error: Exception, wait_s: float | None) -> None:
     failure = find_transient_failure(error, NOW_S)
     assert failure is not None
     assert failure.wait_s == wait_s
@@ -60,7 +60,7 @@ def test_lasting_failures_are_not_retried(error: Exception) -> None:
     assert find_transient_failure(error, NOW_S) is None
 
 
-def test_all_waits_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_waiting_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
     messages: list[str] = []

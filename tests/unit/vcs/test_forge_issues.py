@@ -11,7 +11,7 @@ from tests.support.github.server import REPOSITORY, SOMEBODY
 
 
 class TestIssue:
-    def test_it_is_opened_once_and_updated_in_place(self, job: Job) -> None:
+    def test_issue_is_opened_once_and_updated(self, job: Job) -> None:
         assert job.issue("--label", "kafka", "--label", "drift").needs(0).out.startswith("issue created")
         assert job.issue().needs(0).out.startswith("issue unchanged")
         job.write("More drift.")
@@ -22,12 +22,12 @@ class TestIssue:
         assert only["labels"] == [{"name": "kafka"}, {"name": "drift"}]
         assert job.hub.comments == {}
 
-    def test_new_title_is_taken_over(self, job: Job) -> None:
+    def test_issue_title_is_updated(self, job: Job) -> None:
         job.hub.issue(f"{DRIFT}## Plan\n\nOne topic is created.", title="Drift")
         assert job.issue().needs(0).out.startswith("issue updated")
         assert job.hub.issues[0]["title"] == "Drift in prod"
 
-    def test_neither_others_issues_nor_pull_requests_are_touched(self, job: Job) -> None:
+    def test_foreign_issues_and_pull_requests_are_not_changed(self, job: Job) -> None:
         job.hub.issue(f"{DRIFT}a decoy", by=SOMEBODY)
         job.hub.issue(f"{DRIFT}a pull request of the bot", is_pull=True)
         job.hub.issue(DRIFT.replace("prod", "dev"))
@@ -36,12 +36,12 @@ class TestIssue:
         assert job.issue().needs(0).out.startswith("issue created")
         assert job.hub.issues[:-1] == before
 
-    def test_one_without_a_body_is_no_trouble(self, job: Job) -> None:
+    def test_issue_without_body_is_ignored(self, job: Job) -> None:
         job.hub.issue("")["body"] = None
         job.issue().needs(0)
         assert len(job.hub.issues) == 2
 
-    def test_all_pages_are_searched(self, job: Job) -> None:
+    def test_every_issue_page_is_searched(self, job: Job) -> None:
         job.hub.page_size = 2
         job.hub.issue(f"{DRIFT}ours")
         for number in range(5):
@@ -49,13 +49,13 @@ class TestIssue:
         assert job.issue().needs(0).out.startswith("issue updated")
         assert len(job.hub.issues) == 6
 
-    def test_what_begins_anew_gets_an_issue_of_its_own(self, job: Job) -> None:
+    def test_recurring_drift_opens_new_issue(self, job: Job) -> None:
         job.issue().needs(0)
         job.close().needs(0)
         job.issue().needs(0)
         assert [issue["state"] for issue in job.hub.issues] == ["closed", "open"]
 
-    def test_of_several_open_ones_the_oldest_stays_open(self, job: Job) -> None:
+    def test_oldest_of_several_open_issues_stays_open(self, job: Job) -> None:
         for text in ("one", "two"):
             job.hub.issue(DRIFT + text)
         job.issue().needs(0)
@@ -65,13 +65,13 @@ class TestIssue:
         assert job.hub.bodies(second["number"])[0].endswith(f"Duplicate of #{first['number']}.")
 
     @pytest.mark.parametrize("status", [None, 502])
-    def test_it_is_opened_once_when_the_answer_is_lost(self, job: Job, status: int | None) -> None:
+    def test_issue_with_lost_response_is_opened_once(self, job: Job, status: int | None) -> None:
         job.hub.fail("POST", f"{ISSUES}$", status=status, acts=True)
         job.issue().needs(0)
         assert len(job.hub.issues) == 1
         assert [method for method, _ in job.hub.writes()] == ["POST"]
 
-    def test_it_is_closed_with_a_comment(self, job: Job) -> None:
+    def test_issue_is_closed_with_comment(self, job: Job) -> None:
         made = job.hub.issue(f"{DRIFT}drift")
         assert job.close().needs(0).out.startswith("issue closed: ")
         assert (made["state"], made["state_reason"]) == ("closed", "completed")
@@ -82,13 +82,13 @@ class TestIssue:
             comment,
         )
 
-    def test_closing_needs_no_open_issue(self, job: Job) -> None:
+    def test_close_without_open_issue_writes_nothing(self, job: Job) -> None:
         job.hub.issue(f"{DRIFT}a decoy", by=SOMEBODY)
         job.hub.issue(f"{DRIFT}of last week", state="closed")
         assert job.close().needs(0).out == "no issue is open\n"
         assert job.hub.writes() == []
 
-    def test_closing_half_done_is_finished_by_the_next_run(self, job: Job) -> None:
+    def test_interrupted_close_is_completed_by_next_run(self, job: Job) -> None:
         made = job.hub.issue(f"{DRIFT}drift")
         job.hub.fail("PATCH", rf"{ISSUES}/\d+$", status=403, message="no")
         job.close().needs(1)
@@ -106,6 +106,6 @@ class TestIssue:
             (["plan.md", "--id", "Drift!", "--title", "T"], "--id: 'Drift!' is not a valid id"),
         ],
     )
-    def test_wrong_usage(self, job: Job, arguments: list[str], said: str) -> None:
+    def test_wrong_issue_usage_is_refused(self, job: Job, arguments: list[str], said: str) -> None:
         assert said in job.run("issue", *arguments).needs(64).err
         assert job.hub.requests == []

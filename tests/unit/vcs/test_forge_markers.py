@@ -21,7 +21,7 @@ def units(text: str) -> int:
 
 
 @given(texts)
-def test_what_fits_is_kept_whole_and_found_again(text: str) -> None:
+def test_short_text_is_kept_completely(text: str) -> None:
     body = PLAN.render_body(text)
     assert PLAN.marks(body)
     assert is_same(body, f"{PLAN.line}\n{text}")
@@ -33,7 +33,7 @@ def test_what_fits_is_kept_whole_and_found_again(text: str) -> None:
 @example("🌈" * LIMIT, 1, "")
 @example("🌈\n" * LIMIT, 1, "")
 @example("", 1, "\n" * LIMIT + "end")
-def test_no_body_is_longer_than_github_takes(line: str, times: int, end: str) -> None:
+def test_body_is_within_github_limit(line: str, times: int, end: str) -> None:
     body = PLAN.render_body((line + "\n") * times * (LIMIT // 300 // len(line or "x") + 1) + end)
     assert units(body) <= LIMIT
     assert PLAN.marks(body)
@@ -41,7 +41,7 @@ def test_no_body_is_longer_than_github_takes(line: str, times: int, end: str) ->
 
 
 @given(st.lists(texts.map(lambda text: "".join(text.split()) or "x"), min_size=1, max_size=20))
-def test_cut_text_is_whole_lines_of_the_text_and_shows_how_many(lines: list[str]) -> None:
+def test_truncated_text_has_whole_lines_and_counts(lines: list[str]) -> None:
     many = lines * (LIMIT // sum(units(line) + 1 for line in lines) + 1)
     body = PLAN.render_body("\n".join(many))
     first, remaining = body.split("\n", 1)
@@ -55,14 +55,14 @@ def test_cut_text_is_whole_lines_of_the_text_and_shows_how_many(lines: list[str]
     assert units(body) > LIMIT - 400
 
 
-def test_one_line_that_is_too_long_is_cut_inside() -> None:
+def test_single_long_line_is_truncated() -> None:
     body = PLAN.render_body("🌈" * LIMIT)
     assert LIMIT - 2 < units(body) <= LIMIT
     assert body.endswith("🌈🌈")
 
 
 @pytest.mark.parametrize("text", ["a\r\nb\r\n", "a\nb", "a\nb\n\n"])
-def test_line_ends_are_no_difference(text: str) -> None:
+def test_line_endings_are_normalised(text: str) -> None:
     assert PLAN.render_body(text) == f"{PLAN.line}\na\nb"
 
 
@@ -81,11 +81,11 @@ def test_line_ends_are_no_difference(text: str) -> None:
         (None, False),
     ],
 )
-def test_only_its_own_first_line_marks_a_text(body: str | None, is_ours: bool) -> None:
+def test_only_own_first_line_marks_text(body: str | None, is_ours: bool) -> None:
     assert PLAN.marks(body) is is_ours
 
 
 @pytest.mark.parametrize("name", ["", "-plan", "a b", "a:b", "a>b", "--><b>", "plan\n", "é", "x" * 65])
-def test_id_cannot_leave_its_comment(name: str) -> None:
+def test_invalid_marker_id_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not a valid id"):
         Marker(name)

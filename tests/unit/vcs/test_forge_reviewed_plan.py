@@ -17,7 +17,7 @@ class TestReviewedPlan:
     def merged(self, job: Job) -> None:
         job.hub.pull(MERGE)
 
-    def test_it_is_the_artefact_of_the_pull_requests_last_commit(self, job: Job) -> None:
+    def test_plan_is_artifact_of_last_commit(self, job: Job) -> None:
         job.hub.plan("kafkaform-plan-prod-12-" + "a" * 40, {"plan.json": "an earlier one"})
         job.hub.plan("kafkaform-plan-dev-12-" + HEAD, {"plan.json": "another cluster's"})
         job.hub.plan(ARTEFACT, {"plan.json": '{"é": 1}', "plan.md": "## Plan"})
@@ -26,14 +26,14 @@ class TestReviewedPlan:
         assert (job.folder / "plan.json").read_text("utf-8") == '{"é": 1}'
         assert job.hub.writes() == []
 
-    def test_github_that_cannot_filter_by_name_is_searched(self, job: Job) -> None:
+    def test_artifact_is_found_without_name_filter(self, job: Job) -> None:
         job.hub.knows_names = False
         job.hub.plan(ARTEFACT, {"plan.json": "the plan"})
         job.hub.plan(f"{ARTEFACT}-more", {"plan.json": "another"}, made_at="2026-11-01T12:59:00Z")
         job.plan().needs(0)
         assert (job.folder / "plan.json").read_text() == "the plan"
 
-    def test_newest_of_several_is_taken(self, job: Job) -> None:
+    def test_newest_of_several_artifacts_is_used(self, job: Job) -> None:
         job.hub.page_size = 1
         job.hub.plan(ARTEFACT, {"plan.json": "old"}, made_at="2026-11-01T10:00:00Z")
         job.hub.plan(ARTEFACT, {"plan.json": "new"}, made_at="2026-11-01T12:00:00Z", conclusion="failure")
@@ -62,9 +62,7 @@ class TestReviewedPlan:
             ({"conclusion": "cancelled"}, "ended as cancelled, before its plan was posted"),
         ],
     )
-    def test_unreviewed_plan_is_refused_with_its_reason(
-        self, job: Job, how: dict[str, Any], said: str
-    ) -> None:
+    def test_unreviewed_plan_is_refused(self, job: Job, how: dict[str, Any], said: str) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"}, **how)
         call = job.plan().needs(1)
         assert call.err.startswith("Error: the plan of #12 cannot be used: ")
@@ -72,7 +70,7 @@ class TestReviewedPlan:
         assert "hint: run `kafkaform plan` and apply it by hand" in call.err
         assert not (job.folder / "plan.json").exists()
 
-    def test_path_with_its_branch_is_the_same_workflow(self, job: Job) -> None:
+    def test_workflow_path_with_branch_is_accepted(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"}, path=".github/workflows/plan-kafka.yml@refs/heads/main")
         job.plan().needs(1)
         job.plan("--workflow", "plan-kafka.yml").needs(0)
@@ -88,7 +86,7 @@ class TestReviewedPlan:
         job.hub.fail("GET", "/zip$", status=502)
         job.plan().needs(0)
 
-    def test_failure_of_the_storage_is_reported_without_the_signed_address(self, job: Job) -> None:
+    def test_storage_error_hides_signed_address(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.hub.fail("GET", "/blob/", status=403)
         call = job.plan().needs(1)
@@ -101,7 +99,7 @@ class TestReviewedPlan:
         assert "no safe address to download the artifact from" in job.plan().needs(1).err
 
     @pytest.mark.parametrize("told", [True, False])
-    def test_artefact_that_is_too_large_is_not_read(
+    def test_oversized_artifact_is_refused(
         self, job: Job, monkeypatch: pytest.MonkeyPatch, told: bool
     ) -> None:
         monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_ARCHIVE_BYTES", 100_000)
@@ -109,7 +107,7 @@ class TestReviewedPlan:
         assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
         assert any("/blob/" in request.path for request in job.hub.requests) is not told
 
-    def test_damaged_archive(self, job: Job) -> None:
+    def test_damaged_archive_keeps_earlier_plan(self, job: Job) -> None:
         (job.folder / "plan.json").write_text("an earlier one")
         job.hub.plan(ARTEFACT, b"<html>")
         assert job.plan().needs(1).err == "Error: the artifact cannot be read: File is not a zip file\n"
@@ -124,7 +122,7 @@ class TestReviewedPlan:
             (["--commit", MERGE, "--artifact", "x", "--workflow", "a/b.yml"], "--workflow 'a/b.yml' is not"),
         ],
     )
-    def test_wrong_usage(self, job: Job, arguments: list[str], said: str) -> None:
+    def test_wrong_reviewed_plan_usage_is_refused(self, job: Job, arguments: list[str], said: str) -> None:
         assert said in job.run("reviewed-plan", "--out", "plan.json", *arguments).needs(64).err
         assert job.hub.requests == []
 
@@ -134,11 +132,11 @@ class TestPullRequest:
         return job.plan().needs(1).err.partition("Error: ")[2]
 
     @pytest.mark.parametrize("source", [FORK_ID, None])
-    def test_from_a_fork(self, job: Job, source: int | None) -> None:
+    def test_pull_request_from_fork_is_refused(self, job: Job, source: int | None) -> None:
         job.hub.pull(MERGE, source=source)
         assert "#12 came from a fork" in job.plan().needs(1).err
 
-    def test_direct_push(self, job: Job) -> None:
+    def test_direct_push_is_refused(self, job: Job) -> None:
         assert self.read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
         assert job.waits == [5.0, 5.0, 5.0]
         assert job.hub.writes() == []
@@ -146,17 +144,17 @@ class TestPullRequest:
     @pytest.mark.parametrize(
         "how", [{"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
     )
-    def test_pull_request_that_did_not_make_the_commit(self, job: Job, how: dict[str, Any]) -> None:
+    def test_pull_request_not_merged_as_commit_is_refused(self, job: Job, how: dict[str, Any]) -> None:
         job.hub.pull(MERGE, **how)
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         assert self.read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
 
-    def test_another_branch_than_the_default_one(self, job: Job) -> None:
+    def test_branch_option_selects_merge_target(self, job: Job) -> None:
         job.hub.pull(MERGE, base="release")
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.plan("--branch", "release").needs(0)
 
-    def test_merge_that_github_knows_only_after_some_seconds(self, job: Job) -> None:
+    def test_merge_listed_late_is_awaited(self, job: Job) -> None:
         looks: list[str] = []
 
         def before(_method: str, path: str) -> None:

@@ -51,7 +51,7 @@ def test_repository_is_found_from_a_folder_in_it(work: Work) -> None:
     assert (found, found.root, found.read_head()) == (work.repository, work.folder.resolve(), first)
 
 
-def test_names_of_commits(work: Work) -> None:
+def test_commit_names_are_resolved(work: Work) -> None:
     first = work.commit()
     work.git("tag", "-a", "v1", "-m", "a tag that is an object of its own")
     names = {"main": work.commit(), "HEAD~1": first, "v1": first, first[:10]: first}
@@ -61,7 +61,7 @@ def test_names_of_commits(work: Work) -> None:
 @pytest.mark.parametrize(
     "ref", ["", "nothing", "-x", "--all", "--output=owned", "HEAD^{tree}", "a\0b", "HEAD\n--all", "\x1b[2J"]
 )
-def test_unknown_commit_is_refused_in_one_line(work: Work, ref: str) -> None:
+def test_unknown_commit_is_refused(work: Work, ref: str) -> None:
     work.commit()
     with pytest.raises(RepositoryError, match="is not a commit") as caught:
         work.repository.resolve(ref)
@@ -76,12 +76,12 @@ def test_missing_repository_is_an_error(tmp_path: Path) -> None:
     assert str(tmp_path) in caught.value.message
 
 
-def test_repository_without_a_commit(work: Work) -> None:
+def test_repository_without_commit_is_refused(work: Work) -> None:
     with pytest.raises(RepositoryError, match="HEAD is not a commit"):
         work.repository.read_head()
 
 
-def test_repository_without_files(tmp_path: Path) -> None:
+def test_bare_repository_is_refused(tmp_path: Path) -> None:
     Work(tmp_path, "--bare")
     with pytest.raises(RepositoryError, match="work tree"):
         Repository.find(tmp_path)
@@ -111,7 +111,7 @@ def test_git_has_a_timeout(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
         Repository.find(work.folder)
 
 
-def test_folder_decides_and_not_the_environment_of_a_hook(
+def test_git_variables_of_hook_are_ignored(
     work: Work, tmp_path_factory: Temporary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = work.commit()
@@ -145,7 +145,7 @@ def test_shallow_clone_has_no_merge_base(work: Work, tmp_path_factory: Temporary
     assert "fetch-depth: 0" in str(caught.value.hint)
 
 
-def test_export_writes_the_files_as_they_were(work: Work) -> None:
+def test_export_writes_files_of_commit(work: Work) -> None:
     then = {
         "topics/a.yaml": b"a: 1\r\n",
         "topics/deep/b.yml": b"\xff\x00 not text \n",
@@ -166,14 +166,14 @@ def test_export_writes_the_files_as_they_were(work: Work) -> None:
 @pytest.mark.parametrize(
     ("paths", "expected"), [([""], "ab"), (["t", ""], "ab"), (["t/b.yaml"], "b"), (["missing"], ""), ([], "")]
 )
-def test_export_of_a_part(work: Work, paths: list[str], expected: str) -> None:
+def test_export_selects_given_paths(work: Work, paths: list[str], expected: str) -> None:
     work.commit(**{"a.yaml": "a", "t/b.yaml": "b"})
     work.repository.export("HEAD", [*map(Path, paths)], work.folder / ".out")
     files = {"a": ("a.yaml", b"a"), "b": ("t/b.yaml", b"b")}
     assert read_files(work.folder / ".out") == dict(files[name] for name in expected)
 
 
-def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_at_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit(**{"team/topics/a.yaml": "a", "topics/b.yaml": "b"})
     monkeypatch.chdir("team")
     path = work.repository.relative_path(Path("topics/a.yaml"))
@@ -181,13 +181,13 @@ def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest
     assert export(work) == {"team/topics/a.yaml": b"a"}
 
 
-def test_path_outside_is_refused(work: Work) -> None:
+def test_path_outside_repository_is_refused(work: Work) -> None:
     work.commit()
     with pytest.raises(RepositoryError, match=r"^\.\. is not in the Git repository "):
         work.repository.find_changes("HEAD", [Path("..")])
 
 
-def test_path_is_a_path_and_no_pattern(work: Work) -> None:
+def test_path_is_not_treated_as_pattern(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a", ":(glob)**/a.yaml": "odd", "t*/c.yaml": "c"})
     assert export(work, Path(":(glob)**"), Path("t*")) == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
 
@@ -217,7 +217,7 @@ def test_no_program_of_a_branch_is_run(work: Work) -> None:
     assert marker.exists(), "this test would see nothing"
 
 
-def test_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
+def test_replaced_git_object_is_ignored(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "real"})
     real = work.git("rev-parse", "HEAD:topics/a.yaml")
     work.write(".other", "forged")
@@ -225,7 +225,7 @@ def test_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
     assert export(work) == {"topics/a.yaml": b"real"}
 
 
-def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
+def test_links_are_exported_as_files_of_own_commit(work: Work) -> None:
     work.commit(**{"shared/a.yaml": "then"})
     (work.folder / "topics").mkdir()
     for name in ("a.yaml", "README"):
@@ -241,7 +241,7 @@ def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
 @pytest.mark.parametrize(
     "target", ["/etc/hostname", "../../outside.yaml", "missing.yaml", "../shared", "a.yaml"]
 )
-def test_link_that_leads_away_is_refused(work: Work, target: str) -> None:
+def test_link_leading_outside_is_refused(work: Work, target: str) -> None:
     work.write("shared/b.yaml", "b")
     (work.folder / "topics").mkdir()
     (work.folder / "topics" / "a.yaml").symlink_to(target)
@@ -263,7 +263,7 @@ def test_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/", "../..", ".git"])
-def test_forged_name_leads_nowhere(work: Work, name: str) -> None:
+def test_forged_file_name_does_not_leave_folder(work: Work, name: str) -> None:
     """Git itself checks names when it checks out, not when it fetches."""
     commit = commit_forged(work, b"40000 topics", b"40000 " + name.encode(), b"100644 a.yaml")
     for path in (Path("topics"), Path()):
@@ -273,7 +273,7 @@ def test_forged_name_leads_nowhere(work: Work, name: str) -> None:
     assert not (work.folder / "a.yaml").exists()
 
 
-def test_link_with_a_line_break_in_its_name(work: Work) -> None:
+def test_link_with_line_break_in_name_is_refused(work: Work) -> None:
     commit = commit_forged(work, b"40000 topics", b"120000 new\nline.yaml")
     with pytest.raises(RepositoryError, match="line break"):
         export(work, commit=commit)
@@ -288,14 +288,14 @@ def commit_forged(work: Work, *entries: bytes) -> str:
     return work.git("commit-tree", inner, "-m", "forged")
 
 
-def test_file_that_cannot_be_written(work: Work) -> None:
+def test_unwritable_export_file_is_reported(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     work.write(".out/topics", "in the way")
     with pytest.raises(RepositoryError, match=r"topics/a\.yaml cannot be written: File exists"):
         export(work)
 
 
-def test_object_that_is_missing(work: Work) -> None:
+def test_missing_git_object_is_reported(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     blob = work.git("rev-parse", "HEAD:topics/a.yaml")
     (work.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
@@ -303,7 +303,7 @@ def test_object_that_is_missing(work: Work) -> None:
         export(work)
 
 
-def test_changes_since_a_commit_are_of_files_that_count(work: Work) -> None:
+def test_only_manifest_changes_since_commit_are_listed(work: Work) -> None:
     names = ("topics/same.yaml", "topics/edited.yaml", "topics/gone.yaml", "other/x.yaml")
     since = work.commit(**dict.fromkeys(names, "before"))
     (work.folder / "topics/gone.yaml").unlink()
@@ -320,7 +320,7 @@ def test_changes_since_a_commit_are_of_files_that_count(work: Work) -> None:
     assert work.repository.find_changes(since, [CONFIG]) == ["kafkaform.yaml"]
 
 
-def test_staged_is_not_committed(work: Work) -> None:
+def test_staged_change_makes_commit_dirty(work: Work) -> None:
     commit = work.commit(**{"topics/a.yaml": "a"})
     assert work.repository.describe(TOPICS) == commit
     work.write("topics/a.yaml", "b")
@@ -329,20 +329,20 @@ def test_staged_is_not_committed(work: Work) -> None:
     assert work.repository.describe([CONFIG]) == commit
 
 
-def test_assume_unchanged_file_counts(work: Work) -> None:
+def test_assume_unchanged_file_makes_checkout_dirty(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     work.git("update-index", "--assume-unchanged", "topics/a.yaml")
     work.write("topics/a.yaml", "b")
     assert work.repository.is_dirty(TOPICS)
 
 
-def test_line_ends_do_not_count(work: Work) -> None:
+def test_line_endings_do_not_make_checkout_dirty(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a: 1\nb: 2\n"})
     work.write("topics/a.yaml", "a: 1\r\nb: 2\r\n")
     assert not work.repository.is_dirty(TOPICS)
 
 
-def test_folder_behind_a_link_counts_as_a_change(work: Work, tmp_path_factory: Temporary) -> None:
+def test_folder_behind_link_counts_as_change(work: Work, tmp_path_factory: Temporary) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "b.yaml").write_text("b")
@@ -350,7 +350,7 @@ def test_folder_behind_a_link_counts_as_a_change(work: Work, tmp_path_factory: T
     assert work.repository.find_changes("HEAD", TOPICS) == ["topics/more"]
 
 
-def test_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sha_256_repository_is_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     work = Work(tmp_path, "--object-format=sha256")
     commit = work.commit(**{"topics/a.yaml": "a"})

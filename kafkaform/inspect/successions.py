@@ -15,7 +15,7 @@ from kafkaform.plan.planning import list_resources_to_read
 from kafkaform.plan.successions import read_predecessors
 from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
 from kafkaform.resources.groups import GroupReading
-from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, Writer
+from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, TopicWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,7 +134,7 @@ def add_writers(
             access, path = accesses.get(grant.principal), write_path(grant.acl)
             is_declared = access is not None and access.state is not None and path in access.state
             location = access.locate(path) if access is not None and is_declared else None
-            writers.append(Writer(grant.principal, grant.acl.describe_right(), location))
+            writers.append(TopicWriter(grant.principal, grant.acl.describe_right(), location))
         added.append(replace(succession, writers=writers) if succession.predecessor else succession)
     return added
 

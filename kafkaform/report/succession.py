@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.core.transactions import ProducerState
     from kafkaform.report.document import Block
     from kafkaform.report.page import Page
-    from kafkaform.resources.succession import GroupProgress, Succession, Writer
+    from kafkaform.resources.succession import GroupProgress, Succession, TopicWriter
 
 _VERDICTS = {
     SuccessionVerdict.OVER: Role.GOOD,
@@ -102,7 +102,7 @@ def _row_of_producer(producer: ProducerState) -> tuple[str, ...]:
     )
 
 
-def _row_of_writer(writer: Writer) -> tuple[str, ...]:
+def _row_of_writer(writer: TopicWriter) -> tuple[str, ...]:
     return writer.principal, writer.right, str(writer.location or "no manifest")
 
 

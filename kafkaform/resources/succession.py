@@ -145,7 +145,7 @@ class GroupProgress(Value):
         return round(self.remaining / self.per_second) * 1_000 if self.per_second else None
 
 
-class Writer(Value):
+class TopicWriter(Value):
     """A principal that may write to the predecessor.
 
     Attributes:
@@ -176,7 +176,7 @@ class Succession(Value):
     predecessor: Predecessor | None
     groups: Sequence[GroupProgress] = ()
     unread: str = ""
-    writers: Sequence[Writer] = ()
+    writers: Sequence[TopicWriter] = ()
     unread_writers: str = ""
 
     @property

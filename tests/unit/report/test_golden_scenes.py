@@ -58,7 +58,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.rebalancing import Rebalance
 from kafkaform.report.fleet import ClusterReport, FailedCluster
 from kafkaform.resources.groups import Group, Member, Position
-from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, Writer
+from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, TopicWriter
 from spark_validation.arrivals import TopicArrivals
 from tests.support.golden import format_json
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -459,8 +459,8 @@ def succession_scenes() -> dict[str, Scene]:
         GroupProgress("hidden", GroupStage.STOPPED, 3, None, "start its members on orders"),
     )
     writers = (
-        Writer("User:alice", "Write on topic orders", Location("access/alice.yaml", 9, 5)),
-        Writer("User:etl", "All on topics that start with ord"),
+        TopicWriter("User:alice", "Write on topic orders", Location("access/alice.yaml", 9, 5)),
+        TopicWriter("User:etl", "All on topics that start with ord"),
     )
     log = Predecessor("orders", "orders.v2", obstacle=obstacle, recent=obstacle, producers=producers)
     kept = Predecessor("clicks", "clicks.v2", recent="it has records of the last 7d")

@@ -39,11 +39,11 @@ def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: s
             near = nearest(topic, known)
             hint = f"did you mean {near!r}?" if near else "write `succeeds: TOPIC` into its manifest"
             raise UsageError(f"the manifest of {topic} succeeds no topic", hint=hint)
-    names = {name: known[name] for name in topics or known}
     with session.cluster() as cluster:
         check_identity(cluster.facts(), target)
-        successions = []
-        if names:
-            successions = add_writers(read_successions(cluster, desired, names), desired, cluster.access)
+        # All are read, as one can wait for an earlier one of a chain.
+        read = read_successions(cluster, desired, known) if known else []
+        chosen = [each for each in read if not topics or each.successor in topics]
+        successions = add_writers(chosen, desired, cluster.access) if chosen else []
     show("succession", output_format, successions)
     return max((_CODES[each.verdict] for each in successions), key=(0, 2, 1).index, default=0)

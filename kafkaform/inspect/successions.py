@@ -10,7 +10,7 @@ from kafkaform.core.acls import ResourceType
 from kafkaform.core.authorizer import Authorizer, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.values import replace
-from kafkaform.core.wording import code, command, counted, setting
+from kafkaform.core.wording import code, command, counted, listed, setting
 from kafkaform.plan.planning import list_resources_to_read
 from kafkaform.plan.successions import read_predecessors
 from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
@@ -104,7 +104,22 @@ def judge_successions(
         denied = [why for group, why in reading.denied.items() if successor in topics_read.get(group, ())]
         unread = next(iter(denied), reading.unread)
         successions.append(Succession(successor, name, predecessor, groups, unread))
-    return successions
+    by_successor = {each.successor: each for each in successions}
+    return [replace(each, behind=_explain_behind(each, by_successor)) for each in successions]
+
+
+def _explain_behind(succession: Succession, by_successor: Mapping[str, Succession]) -> str:
+    """Return why groups may still come from a topic before the predecessor; empty if none does."""
+    earlier, passed = by_successor.get(succession.name), {succession.successor}
+    while earlier is not None and earlier.successor not in passed:
+        if earlier.waiting:
+            names = listed([group.name for group in earlier.waiting])
+            return (
+                f"{names} {'has' if len(earlier.waiting) == 1 else 'have'} not moved from {earlier.name} yet"
+            )
+        passed.add(earlier.successor)
+        earlier = by_successor.get(earlier.name)
+    return ""
 
 
 def add_writers(

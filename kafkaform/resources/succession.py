@@ -167,6 +167,7 @@ class Succession(Value):
         name: The name of the predecessor.
         groups: The groups that read either of them, without those that only read the successor.
         unread: Why groups may be missing; empty if all were read.
+        behind: Why groups may still come from an earlier topic of a chain; empty if none does.
         writers: The principals that may write to the predecessor by an ACL; empty unless they were read.
         unread_writers: Why they could not be read; empty if they were, or there are no ACLs.
     """
@@ -176,6 +177,7 @@ class Succession(Value):
     predecessor: Predecessor | None
     groups: Sequence[GroupProgress] = ()
     unread: str = ""
+    behind: str = ""
     writers: Sequence[TopicWriter] = ()
     unread_writers: str = ""
 
@@ -185,7 +187,7 @@ class Succession(Value):
         if any(group.stage in _STUCK for group in self.groups):
             return SuccessionVerdict.STUCK
         obstacle = self.predecessor is not None and self.predecessor.obstacle
-        if self.waiting or obstacle or self.unread:
+        if self.waiting or obstacle or self.unread or self.behind:
             return SuccessionVerdict.UNDER_WAY
         return SuccessionVerdict.OVER
 
@@ -203,6 +205,8 @@ class Succession(Value):
         notes = [predecessor.obstacle] if predecessor.obstacle else []
         if self.unread:
             notes.append(f"some groups may be missing: {self.unread}")
+        if self.behind:
+            notes.append(f"keep {name}: {self.behind}")
         if self.unread_writers:
             notes.append(f"the principals that may write to {name} are not listed: {self.unread_writers}")
         if self.verdict is SuccessionVerdict.OVER:

@@ -317,6 +317,18 @@ def test_group_does_not_skip_a_succession(cluster: MemoryCluster, last: str) -> 
     assert "it reads old, and has not moved to" in note.message
 
 
+def test_later_succession_waits_for_earlier_groups(cluster: MemoryCluster) -> None:
+    create_topic(cluster, "next", 1)
+    cluster.commit("g", READ_ALL)
+    desired = [SUCCESSOR, NEXT, declare_reader("next")]
+    _, later = read_successions(cluster, desired, {"new": "old", "next": "new"})
+    assert later.verdict is SuccessionVerdict.UNDER_WAY
+    assert later.notes == ["keep new: g has not moved from old yet"]
+    cluster.commit("g", {("new", 0): 0, ("next", 0): 0})
+    _, later = read_successions(cluster, desired, {"new": "old", "next": "new"})
+    assert later.verdict is SuccessionVerdict.OVER
+
+
 def test_group_outside_a_circle_of_successors_does_not_wait() -> None:
     circle = {"a": "b", "b": "c", "c": "a"}
     facts = SuccessionFacts({name: Predecessor(before, name) for name, before in circle.items()})

@@ -465,7 +465,7 @@ def succession_scenes() -> dict[str, Scene]:
     log = Predecessor("orders", "orders.v2", obstacle=obstacle, recent=obstacle, producers=producers)
     kept = Predecessor("clicks", "clicks.v2", recent="it has records of the last 7d")
     successions = [
-        Succession("orders.v2", "orders", log, groups, "broker 3 did not answer", writers),
+        Succession("orders.v2", "orders", log, groups, "broker 3 did not answer", writers=writers),
         Succession("clicks.v2", "clicks", kept, unread_writers="not authorized"),
         Succession("gone.v2", "gone", None),
     ]

@@ -131,7 +131,7 @@ class ApplyOutput(Value):
     prune_option,
     clusters_option(
         "They are applied in the `stages:` of kafkaform.yaml, up to a stage that is not complete. PLAN.json "
-        "is then PLAN.CLUSTER.json."
+        "is then the set of their plans."
     ),
 )
 @trust_options

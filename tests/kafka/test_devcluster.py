@@ -173,7 +173,8 @@ def test_devcluster_runs_brokers_with_zookeeper(tmp_path: Path) -> None:
         assert processes_in(tmp_path) == [], "ZooKeeper ends with the last broker"
         again = DevCluster.start(cluster.directory, ClusterSpec(sasl_users={"a": "x"}))
         assert (again.cluster_id, len(again.cluster_id)) == (cluster.cluster_id, 22)
-        assert topics(again.bootstrap_servers) == {"written"}
+        # A broker answers before it knows the topics of ZooKeeper.
+        eventually(lambda: topics(again.bootstrap_servers), lambda names: names == {"written"})
     assert processes_in(tmp_path) == []
     cluster.wipe()
     assert not (tmp_path / "dev").exists()

@@ -37,7 +37,7 @@ def test_demo_runs_to_completion() -> None:
     ):
         assert re.search(verified, applied, re.MULTILINE)
     refused, _, measured = refused.partition("# A release of the shop writes")
-    assert "(3 → 2)" in refused
+    assert "impossible: partition-decrease" in refused
     report, _, judged = measured.partition("# Would 6 partitions help?")
     assert re.search(r"error KF502 .* has 29\.\d %", report)
     assert "KF506: orders.v1: with 6 partitions" in judged

@@ -41,7 +41,8 @@ THROUGH_MASTER = """
 import json, sys
 from spark_validation import kafka_source
 from spark_validation.configuration import SessionSettings
-from spark_validation.options import JobSettings, TopicRequest, run_topics
+from spark_validation.job import TopicRequest, run_topics
+from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import start
 from spark_validation.windows import Span

@@ -394,9 +394,10 @@ EQUIVALENT = {
 }
 """Mutations without an observable effect (module, line, change), with the reasons."""
 COPIED = ("kafkaform", "spark_validation", "tests", "schemas", "topics", "docs", "scripts")
-LONGEST_S = 90
-LONGEST_CPU_S = 30
+LONGEST_S, LONGEST_CPU_S = 90, 30
 """A mutation that makes tests run longer counts as noticed: CI would end it."""
+RECORDING = 10
+"""The factor of these limits for the run without mutations: all tests run, and each line is recorded."""
 MOST_MEMORY = 4 * 2**30
 OURS = ("kafkaform", "spark_validation", "tests")
 _OPPOSITES = [
@@ -602,7 +603,7 @@ def run_tests(files: Sequence[str], *options: str, plugins: Sequence[object]) ->
     return int(pytest.main(asked, plugins=[*plugins]))
 
 
-def fork_process(work: Callable[[], int]) -> int:
+def fork_process(work: Callable[[], int], longer: int) -> int:
     """Fork a process that does some work within limits and exits with its result; return the process id."""
     if child := os.fork():
         return child
@@ -611,20 +612,27 @@ def fork_process(work: Callable[[], int]) -> int:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_CPU_S, LONGEST_CPU_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (longer * LONGEST_CPU_S, longer * LONGEST_CPU_S))
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         os._exit(work())
     finally:
         os._exit(99)
 
 
-def run_forked(work: Mapping[int, Callable[[], int]], jobs: int, end: float) -> Iterator[tuple[int, int]]:
-    """Do work in processes, `jobs` at a time; yield numbers and exit codes. Long-running ones are killed."""
+def run_forked(
+    work: Mapping[int, Callable[[], int]], jobs: int, end: float, longer: int = 1
+) -> Iterator[tuple[int, int]]:
+    """Do work in processes, `jobs` at a time; yield numbers and exit codes. Long-running ones are killed.
+
+    Args:
+        end: Start none after this time, by `time.monotonic`.
+        longer: The factor of the limits of time.
+    """
     waiting, running = [*work], dict[int, tuple[int, float]]()
     while running or (waiting and time.monotonic() < end):
         while waiting and len(running) < jobs and time.monotonic() < end:
             number = waiting.pop(0)
-            running[fork_process(work[number])] = number, time.monotonic() + LONGEST_S
+            running[fork_process(work[number], longer)] = number, time.monotonic() + longer * LONGEST_S
         for child, (number, limit) in [*running.items()]:
             if time.monotonic() > limit:
                 os.killpg(child, signal.SIGKILL)
@@ -684,7 +692,7 @@ def measure_reach(
 
     notes = [scratch / f"{number}.json" for number in range(len(modules))]
     everything = {n: work(module, notes[n]) for n, module in enumerate(modules)}
-    ends = dict(run_forked(everything, jobs, float("inf")))
+    ends = dict(run_forked(everything, jobs, float("inf"), RECORDING))
     if broken := [modules[number] for number, code in ends.items() if code]:
         raise RuntimeError(f"the tests of {', '.join(broken)} fail without any mutation")
     return {

@@ -365,7 +365,7 @@ def _read_topics(
     unseen = sorted(observation.invisible.items())
     if unseen:
         ref, why = unseen[0]
-        unchecked[_TOPICS].append(f"{counted(len(unseen), 'declared topic')}, such as {ref.name}: {why}")
+        unchecked[_TOPICS].append(f"{counted(len(unseen), 'topic')}, such as {ref.name}: {why}")
     return observation
 
 

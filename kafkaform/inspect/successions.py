@@ -147,7 +147,7 @@ def add_writers(
             if grant.acl is None:
                 continue
             access, path = accesses.get(grant.principal), write_path(grant.acl)
-            is_declared = access is not None and access.state is not None and path in access.state
+            is_declared = access is not None and path in (access.state or ())
             location = access.locate(path) if access is not None and is_declared else None
             writers.append(TopicWriter(grant.principal, grant.acl.describe_right(), location))
         added.append(replace(succession, writers=writers) if succession.predecessor else succession)

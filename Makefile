@@ -51,7 +51,7 @@ test-nightly: $(READY) ## Run the tests that are too heavy for every change, and
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --hypothesis-profile night -m "nightly or hypothesis"
 
 golden: $(READY) ## Write the golden files of outputs anew; their diff is to be read
-	@$(BIN)/python -m pytest -n 0 -q --snapshot-update $$(grep -rlE --include='test_*.py' 'golden|wording' tests/unit)
+	@$(BIN)/python -m pytest -n 0 -q --snapshot-update $$(grep -rlE --include='test_*.py' 'golden|snapshot' tests/unit)
 
 lint: $(READY) ## Check style and format (ruff), what imports what, names, docstrings and messages, and that generated files are fresh
 	@$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Golden files: what people and programs read, whole, beside the test in `__snapshots__/<test file>/`.
 
-Sentences, which tests compare with `wording`, are in `__snapshots__/<test file>.ambr`, each below the name
-of its test. Where an output is meant to change, `make golden` writes the files anew; their diff is reviewed.
+Texts that a test compares with `snapshot` are in `__snapshots__/<test file>.ambr`, each below the name of its
+test. Where an output is meant to change, `make golden` writes the files anew; their diff is reviewed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
-from syrupy.types import PropertyMatcher, PropertyPath, SerializableData, SnapshotIndex
-
-from kafkaform import __version__
+from syrupy.types import SnapshotIndex
 
 ROOT = Path(__file__).resolve().parents[2]
 UNSTABLE = (
@@ -50,7 +46,7 @@ class GoldenFile(SingleFileSnapshotExtension):
             super().write_snapshot(**snapshot)
 
     def is_snapshot_location(self, *, location: str) -> bool:
-        """Return whether a file has an output: those that end in `.ambr` have sentences."""
+        """Return whether a file has an output: those that end in `.ambr` have texts of `snapshot`."""
         return not location.endswith(".ambr")
 
 
@@ -99,46 +95,6 @@ def shorten_lists(value: Any, length: int = 2) -> Any:
         extra = [f"... {len(value) - length} more"] if len(value) > length else []
         return [shorten_lists(entry, length) for entry in value[:length]] + extra
     return value
-
-
-class Wording:
-    """The next sentence of a test in the golden file of its module: `error.hint == wording`.
-
-    It may stand in a tuple, a list or a dataclass too: `(code, error.hint) == (2, wording)`.
-    """
-
-    snapshot: SnapshotAssertion | None = None
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        if self.snapshot is None:
-            raise RuntimeError("only a running unit test has sentences")
-        return other is not None and bool(self.snapshot == other)
-
-    def __repr__(self) -> str:
-        return repr(self.snapshot)
-
-
-wording: Any = Wording()
-
-
-def hide_places(temporary: Path) -> PropertyMatcher:
-    """Return a matcher of sentences that replaces folders, ports, ids of runs, today and this version."""
-    places = {
-        rf"{re.escape(str(temporary))}/\w+": "TMP",
-        re.escape(str(ROOT)): "ROOT",
-        rf"\b{re.escape(__version__)}\b": "VERSION",
-        r"(?<=127\.0\.0\.1:)\d{5}": "PORT",
-        r"\b(?=[a-z]*\d)[0-9a-z]{11}\b": "RUN",
-        datetime.now(UTC).date().isoformat(): "TODAY",
-    }
-
-    def hide(*, data: SerializableData, path: PropertyPath) -> SerializableData:  # noqa: ARG001
-        for place, stable in places.items() if isinstance(data, str) else ():
-            data = re.sub(place, stable, data)
-        return data
-
-    return hide
 
 
 def list_texts(texts: Mapping[str, Iterable[object]]) -> str:

@@ -28,7 +28,7 @@ PROPERTIES = {
     "log.cleaner.backoff.ms": "100",
 }
 """Of a broker that trims and compacts at once."""
-RECORDS = 60_000
+RECORDS = 30_000
 PARTITIONS = 12
 HOURS_MS = 6 * 3_600_000
 DAY_MS = 24 * 3_600_000
@@ -185,8 +185,8 @@ def mix_in_hot_key(keys: list[Key], random: np.random.Generator, share: float, k
     return [key if is_hot else second for second, is_hot in zip(keys, chosen, strict=True)]
 
 
-def _send_hot(topic: Topic) -> None:
-    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, 0.25))
+def _send_hot(topic: Topic, count: int = RECORDS) -> None:
+    topic.send(mix_in_hot_key(even_keys(topic.random, count), topic.random, 0.25))
     topic.record()
 
 
@@ -200,7 +200,7 @@ def _hot_trimmed(topic: Topic) -> None:
 def _hot_by_retention(topic: Topic) -> None:
     """The same by retention.bytes itself."""
     topic.create(segment_bytes=str(2**20))
-    _send_hot(topic)
+    _send_hot(topic, 60_000)  # a segment in each partition, and several in the hot one
     before = topic.count_remaining()
     topic.alter(retention_bytes=str(2**20))
     # Less than two segments of the hot partition stay: where segments end depends on batches.
@@ -244,7 +244,7 @@ def _compacted_clean(topic: Topic) -> None:
 def _transactions_trimmed(topic: Topic) -> None:
     """A hot key of constant share; markers after every four hundred records."""
     topic.create()
-    keys = mix_in_hot_key(even_keys(topic.random, 30_000), topic.random, 0.3)
+    keys = mix_in_hot_key(even_keys(topic.random), topic.random, 0.3)
     _write_in_transactions(topic, keys, 400)
     topic.record()
     topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
@@ -275,7 +275,7 @@ def _bytes_trimmed(topic: Topic) -> None:
     topic.trim({hot: counts[hot] // 8})
 
 
-IN_DAY = 48_000
+IN_DAY = 24_000
 """The records of the scenes of a day."""
 
 

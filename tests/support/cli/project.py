@@ -55,8 +55,9 @@ class Call:
 
     @property
     def said(self) -> str:
-        """Return stderr below the lines that name the configuration, the clusters and the start of Spark."""
-        return re.sub(r"\A(?:configuration .*\n|cluster .* · .*\n|starting Spark.*\n)+", "", self.err)
+        """Return stderr below the lines on configuration, clusters, a slow answer and the start of Spark."""
+        first = r"configuration .*|cluster .* · .*|waiting for .* to answer, for up to .*|starting Spark.*"
+        return re.sub(rf"\A(?:(?:{first})\n)+", "", self.err)
 
     @property
     def json(self) -> Any:

@@ -212,7 +212,7 @@ def _even_trimmed(topic: Topic) -> None:
     topic.create()
     topic.send(even_keys(topic.random))
     topic.record()
-    topic.trim(dict.fromkeys((1, 4, 6, 9), 1_500))
+    topic.trim(dict.fromkeys((1, 4, 6, 9), 750))
 
 
 def _even_by_time(topic: Topic) -> None:

@@ -30,7 +30,7 @@ from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually,
 from tests.support.clusters.topics import alter_configs, make_topic
 
 PARTITIONS = 12
-RECORDS = 60_000
+RECORDS = 120_000
 BY_PARTITIONER = -1
 """In the place of a partition."""
 _KEYS = 20_000

@@ -78,6 +78,8 @@ def edit_layers(
         if first is None or not all(edit is not None and edit.value == first.value for edit in own):
             continue
         file = layers[source].document.file
+        if file == str(settings.profile_file) and not isinstance(settings.profile_file, Path):
+            continue  # it is in another repository
         if file not in texts:
             originals[file] = texts[file] = read_file(Path(file)).decode()
         edited = _edit(layers[source], source, first.value, texts, settings, context)

@@ -237,6 +237,26 @@ def test_adopted_drift_of_some_resources_edits_manifests(
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
 
 
+def test_profiles_of_another_repository_are_not_edited(
+    project: Project, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKAFORM_CACHE", str(project.folder / "cache"))
+    (project.folder / "platform").mkdir()
+    platform = Work(project.folder / "platform")
+    shared = {"apiVersion": "kafkaform/v1", "kind": "Config", "profiles": PROFILES}
+    commit = platform.commit(**{"profiles.yaml": yaml.safe_dump(shared)})
+    source = {"repository": str(platform.folder), "commit": commit, "path": "profiles.yaml"}
+    configure(project, {}, profilesFrom=source)
+    write_topics(project, 2)
+    project.apply("--cluster", "eu").needs(0)
+    (setting,) = explain(project, "eu")["config.retention.ms"]
+    assert (setting["layer"], setting["source"]["file"]) == ("profile/events", f"profiles.yaml@{commit[:12]}")
+    set_retention(connected, TWO_DAYS, "t0", "t1")
+    project.run("drift", "--cluster", "eu", "--adopt").needs(0)
+    assert read_retention(project, "eu", "t0")[0] == ("manifest", "2d")
+    assert platform.git("status", "--porcelain") == ""
+
+
 def test_adopted_drift_of_single_environment_edits_profile_override(
     project: Project, connected: Connected
 ) -> None:

@@ -77,7 +77,7 @@ def test_set_of_plans_is_applied_as_signed(project: Project) -> None:
     project.run(*save).needs(0)
     own = (project.folder / "p.dev.json").read_bytes()
     # The older plan has a valid signature of its own; the newer one is edited, or is that of another cluster.
-    for content in (older, own.replace(b'"payments"', b'"other"'), own):
+    for content in (older, own.replace(b"payments", b"other"), own):
         file = project.folder / "p.prod.json"
         sound = file.read_bytes()
         file.write_bytes(content)

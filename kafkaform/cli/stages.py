@@ -96,6 +96,8 @@ def apply_in_stages(
                     results[name], failed = replace(results[name], outcome=StageOutcome.UNHEALTHY), True
         if failed:
             break
+    if output_format == "text":
+        click.echo()  # below the report on the last cluster
     show("stages", output_format, [*results.values()])
     return int(any(result.outcome is not StageOutcome.APPLIED for result in results.values()))
 

@@ -1,8 +1,8 @@
 """Edits of defaults and profiles: one new value for all resources that inherit the old one.
 
 A layer is edited only if all resources that take a field from it are to get the same value. The edit is
-verified on the layers that result: nothing else may change, and nothing in another environment. What fits no
-layer is left for manifests.
+verified on the layers that result: nothing else may change, and nothing in another environment or cluster.
+What fits no layer is left for manifests.
 """
 
 from __future__ import annotations
@@ -134,6 +134,8 @@ def _changes_only(
 ) -> bool:
     """Return whether a field gets a value in one context, and nothing else changes."""
     scopes = {*context.scopes, *(scope for overrides in _list_overrides(before) for scope in overrides)}
+    if (sibling := context.find_sibling(scopes)) is not None:
+        scopes.add(sibling)
     equal = KINDS[source.kind].field(source.path).equal
     changed = False
     for old in before.build_contexts(None, scopes):

@@ -253,7 +253,7 @@ def test_profiles_of_another_repository_are_not_edited(
     assert (setting["layer"], setting["source"]["file"]) == ("profile/events", f"profiles.yaml@{commit[:12]}")
     set_retention(connected, TWO_DAYS, "t0", "t1")
     project.run("drift", "--cluster", "eu", "--adopt").needs(0)
-    assert read_retention(project, "eu", "t0")[0] == ("manifest", "2d")
+    assert read_retention(project, "eu", "t0")[0] == ("manifest, in eu", "2d")
     assert platform.git("status", "--porcelain") == ""
 
 
@@ -268,6 +268,21 @@ def test_adopted_drift_of_single_environment_edits_profile_override(
     project.run("drift", "--cluster", "dev", "--adopt").needs(0)
     assert read_retention(project, "dev", "t0")[0] == ("profile/events, in dev", "2d")
     assert read_retention(project, "eu", "t0")[0] == ("profile/events", "7d")
+
+
+@pytest.mark.parametrize("names", [("t0", "t1"), ("t0",)])
+def test_adopted_drift_leaves_other_clusters_of_environment(
+    names: tuple[str, ...], project: Project, connected: Connected
+) -> None:
+    configure(project, {"events": {"Topic": {"partitions": 3, "retention": "7d"}}})
+    write_topics(project, 2)
+    project.apply("--cluster", "eu").needs(0)
+    set_retention(connected, TWO_DAYS, *names)
+    assert "in spec.overrides.eu.config" in project.run("drift", "--cluster", "eu").needs(2).out
+    project.run("drift", "--cluster", "eu", "--adopt").needs(0)
+    layer = "profile/events" if len(names) == 2 else "manifest"
+    assert read_retention(project, "eu", "t0")[0] == (f"{layer}, in eu", "2d")
+    assert read_retention(project, "us", "t0") == [("profile/events", "7d")]
 
 
 def test_reverted_profile_change_edits_profile(project: Project) -> None:

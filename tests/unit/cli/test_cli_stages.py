@@ -67,6 +67,7 @@ def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connecte
     order = [line.rpartition(" ")[2] for line in call.err.splitlines() if line.startswith("stage ")]
     assert order == ["staging", "eu", "asia", "us"]
     assert set(list_outcomes(call).values()) == {"complete"}
+    assert "\n\nSTAGE  CLUSTER" in call.out
     assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
 
 

@@ -45,8 +45,12 @@ INVALID = [
     ("profiles: {a: {Topic: {config: {retention.ms: x}}}}", ["4:47"]),
     ("profiles: {a: {Topic: {overrides: {stagin: {}}}}}", ["4:36", "environments"]),
     ("profiles: {a: {Topic: {state: absent}}}", ["4:24"]),
+    ("profiles: {a: {Topic: {succeeds: b}}}", ["4:24", "'succeeds'"]),
     ("profiles: {a: {User: {}}}", ["4:16"]),
+    ("profiles: {a: {Topics: {}}}", ["4:16", "did you mean 'Topic'?"]),
+    ("profiles: {a b: {}}", ["4:12", "the invalid name 'a b'"]),
     ("profiles: {a: {limits: {retention.m: {max: 3d}}}}", ["4:25", "retention.ms"]),
+    ("profiles: {a: {limits: {retention: {max: 3d}}}}", ["4:25", "did you mean 'config.retention.ms'?"]),
     ("profiles: {a: {limits: {partitions: {max: many}}}}", ["4:43"]),
     ("profilesFrom: missing.yaml", ["4:15", "missing.yaml"]),
 ]

@@ -43,25 +43,21 @@ def write_config(
     return file
 
 
-def read_config(*arguments: str) -> Settings:
-    return read_settings(write_config(*arguments))
-
-
-def list_problems(*arguments: str) -> list[str]:
+def list_problems(repository: object, commit: str, path: str = "kafka/profiles.yaml") -> list[str]:
     with pytest.raises(InvalidInput) as caught:
-        read_config(*arguments)
+        read_settings(write_config(repository, commit, path))
     return [str(problem) for problem in caught.value.problems]
 
 
 def test_pinned_profiles_are_read_at_the_commit(platform: Work) -> None:
     pinned = platform.commit(**{"kafka/profiles.yaml": PROFILES})
     newer = platform.commit(**{"kafka/profiles.yaml": PROFILES.replace("events", "other")})
-    assert [*read_config(platform.folder, pinned).profiles] == ["events"]
-    assert [*read_config(platform.folder, newer).profiles] == ["other"]
+    assert [*read_settings(write_config(platform.folder, pinned)).profiles] == ["events"]
+    assert [*read_settings(write_config(platform.folder, newer)).profiles] == ["other"]
     # Nothing is fetched again, in this process or in another one.
     shutil.rmtree(platform.folder)
     pinned_file._read.cache_clear()
-    assert [*read_config(platform.folder, pinned).profiles] == ["events"]
+    assert [*read_settings(write_config(platform.folder, pinned)).profiles] == ["events"]
     (problem,) = list_problems(platform.folder, COMMIT)
     assert problem.startswith(f"kafkaform.yaml:3:15: cannot fetch 012345678901 of {platform.folder}: ")
 
@@ -69,7 +65,7 @@ def test_pinned_profiles_are_read_at_the_commit(platform: Work) -> None:
 def test_pinned_profiles_are_read_without_a_cache(platform: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_CACHE", "/dev/null")
     commit = platform.commit(**{"kafka/profiles.yaml": PROFILES})
-    assert "events" in read_config(platform.folder, commit).profiles
+    assert "events" in read_settings(write_config(platform.folder, commit)).profiles
 
 
 def test_problem_in_pinned_profiles_is_located(platform: Work) -> None:
@@ -119,7 +115,7 @@ def test_incomplete_pin_is_refused() -> None:
 def test_untrusted_branch_changes_the_commit_alone(platform: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     first = platform.commit(**{"kafka/profiles.yaml": PROFILES, "secret.yaml": "password: x\n"})
     second = platform.commit(**{"kafka/profiles.yaml": PROFILES.replace("events", "other")})
-    trusted = read_config(platform.folder, first)
+    trusted = read_settings(write_config(platform.folder, first))
     branch = Path("branch")
     branch.mkdir()
     write_config(platform.folder, second, folder="branch")
@@ -128,8 +124,8 @@ def test_untrusted_branch_changes_the_commit_alone(platform: Work, monkeypatch: 
     assert settings.branch is not None
     assert settings.branch.sections == {"profilesFrom"}
     monkeypatch.setattr(pinned_file, "run_git", lambda *_, **__: pytest.fail("Git was called"))
-    for changed in ((ADDRESS, first), (platform.folder, first, "secret.yaml")):
-        write_config(*changed, folder="branch")
+    for repository, path in ((ADDRESS, "kafka/profiles.yaml"), (platform.folder, "secret.yaml")):
+        write_config(repository, first, path, folder="branch")
         for base in (trusted, Settings(file="kafkaform.yaml")):
             with pytest.raises(InvalidInput) as caught:
                 base.read_branch_settings(branch)

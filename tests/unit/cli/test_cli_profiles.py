@@ -90,6 +90,17 @@ def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
 
 
+def test_blast_radius_counts_all_topics_of_profile(project: Project) -> None:
+    configure(project)
+    write_topics(project, 12)
+    project.apply("--cluster", "eu").needs(0)
+    cut_retention(project)
+    allow = ("--allow", "profile/events:retention-cut")
+    planned = project.run("plan", "--cluster", "eu", *allow, "--format", "json").needs(1).json
+    assert "KF404" in {finding["code"] for finding in planned["diagnostics"]}
+    assert planned["summary"]["refused"] == 12
+
+
 def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
     configure(project)
     write_topics(project, 1)

@@ -79,6 +79,30 @@ def test_unknown_profile_or_kind_is_refused() -> None:
     assert "profile" in problem
 
 
+def test_resources_of_three_kinds_take_values_of_profile() -> None:
+    Path("kafkaform.yaml").write_text(f"""{HEAD}
+profiles:
+  base:
+    Topic: {{partitions: 2, retention: 7d, overrides: {{dev: {{partitions: 1}}}}}}
+    ConsumerGroup: {{lag: {{maxRecords: 5}}}}
+    Subject: {{compatibility: FULL}}
+  own: {{extends: base, Topic: {{retention: 3d}}}}
+""")
+    specs: dict[str, dict[str, object]] = {
+        "Topic": {"replicationFactor": 1},
+        "ConsumerGroup": {"topics": ["a"], "lag": {"maxTime": "1h"}},
+        "Subject": {"schema": '"string"'},
+    }
+    for kind, spec in specs.items():
+        Path(f"topics/{kind}.yaml").write_text(manifest("a", {"profile": "own", **spec}, kind=kind))
+    context = read_settings(Path("kafkaform.yaml")).build_context("dev")
+    loaded = {declared.ref.kind: declared for declared in load([Path("topics")], context)}
+    state = loaded["Topic"].state or {}
+    assert (state["partitions"], state["config.retention.ms"]) == (1, "259200000")
+    assert loaded["ConsumerGroup"].intent.spec["lag"] == {"maxRecords": 5, "maxTime": 3_600_000}
+    assert (loaded["Subject"].state or {})["compatibility"] == "FULL"
+
+
 def test_profiles_from_file_are_located() -> None:
     Path("shared").mkdir()
     shared = Path("shared/profiles.yaml")

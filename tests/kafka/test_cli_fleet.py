@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +16,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project, manifest
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.fixtures import connect
+from tests.support.clusters.fixtures import Account, connect
 from tests.support.clusters.topics import make_topic
 
 DEAD = "127.0.0.1:1"
@@ -153,6 +154,13 @@ def test_each_command_reports_every_cluster(fleet: Project, prefix: str) -> None
     text = (fleet.folder / "kafkaform.yaml").read_text()
     fleet.write("kafkaform.yaml", "".join(line for line in text.splitlines(True) if "gone" not in line))
     fleet.run("drift", "--clusters", "*").needs(2)
+
+
+def test_refused_login_stops_no_other_cluster(project: Project, account: Callable[..., Account]) -> None:
+    add_cluster(project, "locked", **{**account().client, "sasl.password": "wrong"})
+    _, *rows = run_all(project).needs(1).out.splitlines()
+    assert rows[0].split()[:4] == ["locked", "dev", "not", "planned:"]
+    assert "3 clusters: 2 changes on 2, 1 not planned." in rows
 
 
 # --- two clusters compared --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project, manifest
+from tests.support.cli.project import ROOT, Project, manifest
 from tests.support.github.git_work import Work
 from tests.support.plans.scenes import create_topic, topic
 
@@ -246,6 +247,23 @@ def test_adopted_drift_of_some_resources_edits_manifests(
     assert (project.folder / "kafkaform.yaml").read_text() == before
     assert read_retention(project, "eu", "t0")[0][0].startswith("manifest")
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
+
+
+def test_topics_in_lines_are_edited_in_place(project: Project, connected: Connected) -> None:
+    # The page says that 300 topics are 300 lines.
+    text = (ROOT / "docs" / "profiles.md").read_text("utf-8")
+    config, first, lines = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    project.write("kafkaform.yaml", config)
+    project.write("topics/first.yaml", first)
+    file = project.write("topics/lines.yaml", lines)
+    project.apply("--cluster", "dev").needs(0)
+    set_retention(connected, TWO_DAYS, "returns.v1")
+    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
+    before, after = lines.splitlines(), file.read_text().splitlines()
+    assert [line for line in after if line not in before] == [
+        before[2].replace("events", "events, overrides: {dev: {config: {retention.ms: 2d}}}")
+    ]
+    assert len(after) == len(before)
 
 
 def test_profiles_of_another_repository_are_not_edited(

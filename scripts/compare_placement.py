@@ -35,9 +35,9 @@ from pin_kafka_jars import LOG_BINDING, resolve
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_transport
+from kafkaform.core.files import get_cache_directory
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import get_cache_directory
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance

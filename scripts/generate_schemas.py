@@ -186,7 +186,7 @@ def build_default_spec(kind: str, schema: Schema) -> Schema:
     For example, not every topic can be absent, and not every group can read the same topics.
     """
     left_out = {"metadata", "state", "topics", "entity", "entityName", "principals", "scram", "credential"}
-    left_out |= {"schema", "references", "profile", "recreate"}
+    left_out |= {"schema", "references", "profile", "recreate", "succeeds"}
     parts = {name: part for name, part in schema["$defs"].items() if name not in left_out}
     for name in ("spec", "override"):
         properties = {key: value for key, value in parts[name]["properties"].items() if key not in left_out}

@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Facts, Intent, Observation, ResourceRef
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.plan.plan_set import PlanSet
     from kafkaform.resources.replicas.moves import MoveOptions
 
 
@@ -167,40 +166,49 @@ def apply(
     showed.
     """
     if scope.clusters:
-        from kafkaform.cli.fleet import plan_path
-        from kafkaform.cli.stages import apply_in_stages
-
-        require_files(paths, "--clusters reads the manifests once for each cluster")
-        single = replace(scope, clusters=())
-        saved = _saved_plan_path(paths, prune=scope.prune)
-        file = saved or trust.reviewed
-        plan_set: PlanSet | None = None
-
-        def check(clusters: Mapping[str, ClusterSettings]) -> None:
-            nonlocal plan_set
-            plan_set = None if file is None else trust.check_set(file, clusters)
-
-        def apply_to_one(chosen: ClusterSelector) -> ApplyReport:
-            name = chosen.cluster_name or ""
-            own = paths if saved is None else (plan_path(saved, name),)
-            reviewed = trust.reviewed and plan_path(trust.reviewed, name)
-            return _apply(
-                own,
-                chosen,
-                single,
-                replace(trust, reviewed=reviewed),
-                safeguards,
-                throttle,
-                output,
-                # Text is printed while it goes on; the other formats are one document.
-                silent=output.output_format != "text",
-                # Checked again: the file may have been exchanged since.
-                check=None if plan_set is None else partial(plan_set.require_plan, name),
-            )
-
-        return apply_in_stages(scope.clusters, where, check, apply_to_one, output.output_format)
+        return _apply_to_clusters(paths, where, scope, trust, safeguards, throttle, output)
     report = _apply(paths, where, scope, trust, safeguards, throttle, output)
     return 0 if report.complete else 1
+
+
+def _apply_to_clusters(
+    paths: tuple[Path, ...],
+    where: ClusterSelector,
+    scope: ApplyScope,
+    trust: TrustPolicy,
+    safeguards: Safeguards,
+    throttle: str | None,
+    output: ApplyOutput,
+) -> int:
+    """Apply a set of plans, or manifests, to several clusters; returns the exit code."""
+    from kafkaform.cli.fleet import plan_path
+    from kafkaform.cli.stages import apply_in_stages, select_stages
+
+    require_files(paths, "--clusters reads the manifests once for each cluster")
+    saved = _saved_plan_path(paths, prune=scope.prune)
+    file = saved or trust.reviewed
+    stages = select_stages(scope.clusters, where)
+    # Before anything is applied: a plan that is missing or exchanged stops all of them.
+    clusters = {cluster.name: cluster for _, chosen in stages for cluster in chosen}
+    plan_set = trust.check_set(file, clusters) if file is not None else None
+
+    def apply_to_one(cluster: ClusterSettings) -> ApplyReport:
+        name = cluster.name
+        return _apply(
+            paths if saved is None else (plan_path(saved, name),),
+            replace(where, cluster_name=name),
+            replace(scope, clusters=()),
+            replace(trust, reviewed=trust.reviewed and plan_path(trust.reviewed, name)),
+            safeguards,
+            throttle,
+            output,
+            # Text is printed while it goes on; the other formats are one document.
+            silent=output.output_format != "text",
+            # Checked again: the file may have been exchanged since.
+            check=partial(plan_set.require_plan, name) if plan_set is not None else None,
+        )
+
+    return apply_in_stages(stages, where, apply_to_one, output.output_format)
 
 
 def _apply(

@@ -235,8 +235,10 @@ def compare_cluster(
 def _build_renderer_options(paths: Sequence[Path], session: Session) -> dict[str, Any]:
     """Return what the renderers of drift need."""
     several = len(session.settings.environments or ()) > 1
-    environment = session.environment if several else None
-    context = CommandContext(tuple(map(str, paths)), session.where.options(), environment)
+    override = session.environment if several else None
+    if (chosen := session.build_context()).find_sibling(()) is not None:
+        override = chosen.cluster  # a value of the environment would change other clusters, too
+    context = CommandContext(tuple(map(str, paths)), session.where.options(), override)
     return {"header": header(session), "context": context}
 
 

@@ -11,7 +11,7 @@ from click.globals import pop_context, push_context
 
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.output import RENDERERS, render, show
-from kafkaform.cli.session import Session
+from kafkaform.cli.session import Session, SharedManifests
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.values import Value, field, replace
@@ -98,10 +98,10 @@ def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutc
     if not clusters:
         raise UsageError(f"--clusters selects only {fleet.without}", hint="select other clusters, too")
     plugins.load()  # once, and not from several threads
-    context = click.get_current_context()
+    context, shared = click.get_current_context(), SharedManifests()
     with ThreadPoolExecutor(min(len(clusters), _AT_ONCE)) as pool:
         outcomes = list(
-            pool.map(partial(_run_on_cluster, context, where, run, fleet.manifests_from), clusters)
+            pool.map(partial(_run_on_cluster, context, where, run, fleet.manifests_from, shared), clusters)
         )
     errors = [outcome for outcome in outcomes if isinstance(outcome, UsageError)]
     # A wrong option is wrong for every cluster: one error, and not one per cluster. If it fails for some
@@ -188,12 +188,14 @@ def _run_on_cluster(
     where: ClusterSelector,
     run: Callable[[Session], ClusterOutcome],
     manifests_from: Path | None,
+    shared: SharedManifests,
     name: str,
 ) -> ClusterOutcome | KafkaformError:
     # click's context is per thread; without it, secrets of this thread would not be redacted.
     push_context(context)
     try:
-        return run(Session.start(replace(where, cluster_name=name), manifests_from=manifests_from))
+        session = Session.start(replace(where, cluster_name=name), manifests_from=manifests_from)
+        return run(replace(session, shared=shared))
     except KafkaformError as error:
         return error
     finally:

@@ -6,6 +6,7 @@ import os
 import sys
 from fnmatch import fnmatchcase
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import click
@@ -29,11 +30,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.cluster.kafka.cluster import KafkaCluster
-    from kafkaform.config.manifests.loader import Context
+    from kafkaform.config.manifests.loader import Context, ParsedManifests
     from kafkaform.core.model import Desired, ResourceRef
 
 _SERVERS = "bootstrap.servers"
 _MAX_ADDRESS_LENGTH = 120
+
+
+class SharedManifests:
+    """The manifests of a command on several clusters, which are read and parsed once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._parsed: dict[tuple[Path, ...], ParsedManifests] = {}
+
+    def parse(self, paths: Sequence[Path], context: Context) -> ParsedManifests:
+        """Return the manifests at or below the paths; the first caller parses them for all."""
+        from kafkaform.config.manifests.loader import parse
+
+        with self._lock:
+            if (key := tuple(paths)) not in self._parsed:
+                self._parsed[key] = parse(paths, context)
+            return self._parsed[key]
 
 
 class Session(Value):
@@ -44,12 +62,14 @@ class Session(Value):
         target: The cluster, with the properties from the command line; None if none is named.
         environment: The environment whose overrides apply; None if none was chosen.
         where: The options that choose them, without overridden ones.
+        shared: The manifests, if the command is for several clusters.
     """
 
     settings: Settings
     target: ClusterSettings | None
     environment: str | None
     where: ClusterSelector = field(default_factory=ClusterSelector)
+    shared: SharedManifests | None = None
 
     @classmethod
     def start(cls, where: ClusterSelector, *, manifests_from: Path | None = None) -> Session:
@@ -125,13 +145,19 @@ class Session(Value):
             found: A callback for each resource as soon as its manifest is read, valid or not.
         """
         # Not at the top: applying a saved plan reads no manifest.
-        from kafkaform.config.manifests.loader import ignore_ref, load
+        from kafkaform.config.manifests.loader import ignore_ref, parse
 
-        context = self.build_context()
         # With targets, nothing is requested early: which resources match is known only after all are read.
-        if not targets:
-            return load(self.paths(paths), context, found or ignore_ref)
-        desired = load(self.paths(paths), context)
+        if found is None or targets:
+            found = ignore_ref
+        context = self.build_context()
+        if self.shared is None:
+            parsed = parse(self.paths(paths), context, found)
+        else:
+            parsed = self.shared.parse(self.paths(paths), context)
+            for manifest in parsed.manifests:
+                found(manifest.ref)
+        (desired,) = parsed.resolve([context])
         for target in targets:
             # A glob with a typing error would otherwise be an empty plan, which looks like success.
             if not any(fnmatchcase(str(d.ref), target) for d in desired):

@@ -111,7 +111,7 @@ def run(
 
 def class_archive_folder() -> Path:
     """Return the folder of the archives of Spark's classes, in the user's cache folder."""
-    from kafkaform.devcluster.jars.cache import get_cache_directory
+    from kafkaform.core.files import get_cache_directory
 
     return get_cache_directory() / "spark"
 

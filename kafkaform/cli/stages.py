@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -21,48 +21,73 @@ from kafkaform.report.fleet import StageOutcome, StageResult
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkaform.cli.options import ClusterSelector
-    from kafkaform.config.settings import ClusterSettings, Settings
+    from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.apply_result import ApplyReport
 
+Stage: TypeAlias = "tuple[ApplyStage, list[ClusterSettings]]"
+"""A stage with its clusters."""
 
-def apply_in_stages(
-    selectors: Sequence[str],
-    where: ClusterSelector,
-    check: Callable[[Mapping[str, ClusterSettings]], None],
-    apply: Callable[[ClusterSelector], ApplyReport],
-    output_format: str = "text",
-) -> int:
-    """Apply to the selected clusters, and stop after the first stage that is not complete.
 
-    The clusters of a stage are independent: if one fails, the others of the stage are still applied. Each is
-    locked only while it is applied. Run again, clusters that are complete have nothing left to change.
+def select_stages(selectors: Sequence[str], where: ClusterSelector) -> list[Stage]:
+    """Return the stages with the selected clusters that are in no earlier one.
 
     Args:
         selectors: The clusters, by globs of names or by labels.
         where: The options of the command line; they may not choose a cluster.
-        check: Called with the clusters before anything is applied; may raise.
-        apply: Applies to one cluster, given the options that choose it.
-        output_format: The format of the report on all clusters.
 
     Raises:
         UsageError: The selection is wrong, or a selected cluster is in no stage.
     """
     check_selector(where)
     settings = find_settings(where.config_file)
-    stages = [*_divide(settings, selectors)]
-    check(settings.select_clusters(selectors))
+    remaining = [*settings.select_clusters(selectors).values()]
+    if not settings.stages:
+        return [(ApplyStage(()), [cluster]) for cluster in remaining]
+    stages: list[Stage] = []
+    for stage in settings.stages:
+        chosen = [each for each in remaining if any(map(each.matches, stage.selectors))]
+        remaining = [each for each in remaining if each not in chosen]
+        if chosen:
+            stages.append((stage, chosen))
+    if remaining:
+        names = ", ".join(each.name for each in remaining)
+        hint = "add a stage, or select others"
+        raise UsageError(f"{names}: in no stage of {settings.file}", hint=hint)
+    return stages
+
+
+def apply_in_stages(
+    stages: Sequence[Stage],
+    where: ClusterSelector,
+    apply: Callable[[ClusterSettings], ApplyReport],
+    output_format: str = "text",
+) -> int:
+    """Apply to the clusters of stages, and stop after the first stage that is not complete.
+
+    The clusters of a stage are independent: if one fails, the others of the stage are still applied. Each is
+    locked only while it is applied. Run again, clusters that are complete have nothing left to change.
+
+    Args:
+        stages: The stages with their clusters.
+        where: The options of the command line.
+        apply: Applies to one cluster.
+        output_format: The format of the report on all clusters.
+    """
     results = {
-        name: StageResult(number, name) for number, (_, names) in enumerate(stages, 1) for name in names
+        each.name: StageResult(number, each.name)
+        for number, (_, clusters) in enumerate(stages, 1)
+        for each in clusters
     }
-    for number, (stage, names) in enumerate(stages, 1):
-        for name in names:
+    for number, (stage, clusters) in enumerate(stages, 1):
+        names = [each.name for each in clusters]
+        for cluster in clusters:
+            name = cluster.name
             tell(f"stage {number} of {len(stages)}: cluster {name}")
-            chosen = replace(where, cluster_name=name)
             is_first = all(result.outcome is StageOutcome.NOT_STARTED for result in results.values())
-            results[name] = _run(partial(apply, chosen), results[name], is_first=is_first)
+            results[name] = _run(partial(apply, cluster), results[name], is_first=is_first)
         failed = any(results[name].outcome is not StageOutcome.APPLIED for name in names)
         # Health is waited for between stages: after the last one, nothing depends on it.
         if not failed and stage.wait_ms is not None and number < len(stages):
@@ -71,22 +96,10 @@ def apply_in_stages(
                     results[name], failed = replace(results[name], outcome=StageOutcome.UNHEALTHY), True
         if failed:
             break
+    if output_format == "text":
+        click.echo()  # below the report on the last cluster
     show("stages", output_format, [*results.values()])
     return int(any(result.outcome is not StageOutcome.APPLIED for result in results.values()))
-
-
-def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[ApplyStage, list[str]]]:
-    """Yield each stage with the selected clusters that are in no earlier one."""
-    remaining = settings.select_clusters(selectors)
-    for stage in settings.stages or [ApplyStage((name,)) for name in remaining]:
-        names = [name for name, each in remaining.items() if any(map(each.matches, stage.selectors))]
-        if names:
-            yield stage, names
-        remaining = {name: each for name, each in remaining.items() if name not in names}
-    if remaining:
-        raise UsageError(
-            f"{', '.join(remaining)}: in no stage of {settings.file}", hint="add a stage, or select others"
-        )
 
 
 def _run(apply: Callable[[], ApplyReport], started: StageResult, *, is_first: bool) -> StageResult:

@@ -127,7 +127,8 @@ def _list_watched(options: ValidateOptions) -> Iterator[Path]:
             yield from (Path(each.location.file) for each in error.problems if each.location is not None)
         manifests = manifests or [Path(name) for name in DEFAULT_MANIFESTS]
     else:
-        yield from (Path(file) for file in (settings.file, settings.profile_file) if file is not None)
+        files = (settings.file, settings.profile_file)
+        yield from (Path(file) for file in files if isinstance(file, str | Path))
         manifests = manifests or settings.manifests
     yield from manifests
     yield from list_named_files(manifests)

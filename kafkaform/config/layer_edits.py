@@ -1,8 +1,8 @@
 """Edits of defaults and profiles: one new value for all resources that inherit the old one.
 
 A layer is edited only if all resources that take a field from it are to get the same value. The edit is
-verified on the layers that result: nothing else may change, and nothing in another environment. What fits no
-layer is left for manifests.
+verified on the layers that result: nothing else may change, and nothing in another environment or cluster.
+What fits no layer is left for manifests.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ def edit_layers(
         if first is None or not all(edit is not None and edit.value == first.value for edit in own):
             continue
         file = layers[source].document.file
+        if file == str(settings.profile_file) and not isinstance(settings.profile_file, Path):
+            continue  # it is in another repository
         if file not in texts:
             originals[file] = texts[file] = read_file(Path(file)).decode()
         edited = _edit(layers[source], source, first.value, texts, settings, context)
@@ -132,6 +134,8 @@ def _changes_only(
 ) -> bool:
     """Return whether a field gets a value in one context, and nothing else changes."""
     scopes = {*context.scopes, *(scope for overrides in _list_overrides(before) for scope in overrides)}
+    if (sibling := context.find_sibling(scopes)) is not None:
+        scopes.add(sibling)
     equal = KINDS[source.kind].field(source.path).equal
     changed = False
     for old in before.build_contexts(None, scopes):

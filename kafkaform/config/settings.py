@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.client_properties import ClientProperties
     from kafkaform.config.manifests.yaml12 import Document
+    from kafkaform.config.pinned_file import PinnedFile
     from kafkaform.config.profiles import Profile, Scopes, SpecLayer
     from kafkaform.config.webhook import Webhook
     from kafkaform.core.model import Desired
@@ -183,7 +184,7 @@ class Settings(Value):
         clusters: The clusters by name.
         defaults: For each kind, the layer under every manifest.
         profiles: The layers between the defaults and the manifests that name them.
-        profile_file: The further file of profiles; None without one.
+        profile_file: The further file of profiles, perhaps of another repository; None without one.
         undeclared: The default of `spec.undeclared`.
         owns: Globs of the resources that pruning may delete.
         protected: Globs of the resources that are never deleted.
@@ -204,7 +205,7 @@ class Settings(Value):
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
     defaults: Mapping[str, SpecLayer] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
-    profile_file: Path | None = None
+    profile_file: Path | PinnedFile | None = None
     stages: tuple[ApplyStage, ...] = ()
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
@@ -240,7 +241,7 @@ class Settings(Value):
         if not proposed.resolve().is_relative_to(folder.resolve()):
             raise InvalidInput([Problem(f"is outside {folder}: not read", Location(file.name))])
         try:
-            settings = read_settings(proposed, folder)
+            settings = read_settings(proposed, folder, self.profile_file)
         except InvalidInput as error:
             # The checkout is a temporary folder, whose path means nothing to a reader.
             raise InvalidInput([make_relative(folder, problem) for problem in error.problems]) from error
@@ -477,15 +478,16 @@ def _refuse_misnamed(folder: Path, here: Path) -> None:
     )
 
 
-def read_settings(path: Path, root: Path | None = None) -> Settings:
+def read_settings(path: Path, root: Path | None = None, trusted: Path | PinnedFile | None = None) -> Settings:
     """Read a configuration file; raises InvalidInput with all its problems.
 
     Args:
         root: The checkout of an untrusted branch, which the file must not lead out of; locations are relative
             to it.
+        trusted: The further file of profiles in the trusted configuration of that branch.
     """
     problems: list[Problem] = []
-    settings = _parse_settings(path, partial(_read_document, root=root), problems)
+    settings = _parse_settings(path, partial(_read_document, root=root, trusted=trusted), problems)
     if problems:
         raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
     return settings
@@ -509,17 +511,29 @@ def parse_edited(settings: Settings, texts: Mapping[str, str]) -> Settings:
 
 
 def _read_document(
-    path: Path, root: Path | None = None, texts: Mapping[str, str] = MappingProxyType({})
+    path: Path | PinnedFile,
+    root: Path | None = None,
+    texts: Mapping[str, str] = MappingProxyType({}),
+    trusted: Path | PinnedFile | None = None,
 ) -> Document:
     problems: list[Problem] = []
-    # Files of an untrusted branch: a link or `..` must not lead to other files of this machine.
-    if root is not None and not path.resolve().is_relative_to(root.resolve()):
-        raise InvalidInput([Problem(f"{quoted(path.name)} is outside of the branch: not read", None)])
-    if not path.exists():
-        raise InvalidInput([Problem(f"there is no file {quoted(str(path))}", None)])
-    text = texts.get(str(path))
-    raw = read_bytes(path, problems) if text is None else text.encode()
-    shown = str(path if root is None else path.relative_to(root))
+    raw: bytes | None
+    if isinstance(path, Path):
+        # Files of an untrusted branch: a link or `..` must not lead to other files of this machine.
+        if root is not None and not path.resolve().is_relative_to(root.resolve()):
+            raise InvalidInput([Problem(f"{quoted(path.name)} is outside of the branch: not read", None)])
+        if not path.exists():
+            raise InvalidInput([Problem(f"there is no file {quoted(str(path))}", None)])
+        text = texts.get(str(path))
+        raw = read_bytes(path, problems) if text is None else text.encode()
+        shown = str(path if root is None else path.relative_to(root))
+    else:
+        # An untrusted branch chooses the commit alone. Otherwise it could make this machine connect to any
+        # other, or show parts of a private file in messages.
+        if root is not None and not path.is_same_file(trusted):
+            hint = "merge the change of profilesFrom first, in its own pull request"
+            raise InvalidInput([Problem("the branch changes more than the commit: not read", None, hint)])
+        raw, shown = path.read(), str(path)
     documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM) if raw is not None else []
     if not problems and len(documents) != 1:
         message = f"a configuration file contains one document, not {len(documents) or 'none'}"
@@ -534,7 +548,7 @@ def _compare_configurations(trusted: Path, proposed: Path) -> BranchConfiguratio
     before, after = (cast("dict[str, Any]", _read_document(file).data) for file in (trusted, proposed))
     for file, data in ((trusted, before), (proposed, after)):
         # The profiles of another file are part of the configuration.
-        if "profilesFrom" in data:
+        if isinstance(data.get("profilesFrom"), str):
             data["profilesFrom"] = _read_document(file.parent / data["profilesFrom"]).data
     sections = _find_differing_keys(before, after)
     clusters = _find_differing_keys(before.get("clusters", {}), after.get("clusters", {}))
@@ -545,7 +559,9 @@ def _find_differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) ->
     return frozenset(key for key in {**first, **second} if first.get(key) != second.get(key))
 
 
-def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list[Problem]) -> Settings:
+def _parse_settings(
+    path: Path, read: Callable[[Path | PinnedFile], Document], problems: list[Problem]
+) -> Settings:
     written = read(path)
     flaws, document = check_structure(written, "config")
     problems.extend(flaws)
@@ -561,7 +577,7 @@ def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list
     clusters = _parse_clusters(path.parent, document, data.get("clusters", {}), known, problems)
     scopes = None if known is None else (known, data.get("clusters", {}))
     profiles = read_profiles(document, data.get("profiles", {}), scopes, problems)
-    profile_file = path.parent / data["profilesFrom"] if "profilesFrom" in data else None
+    profile_file = _parse_profile_file(path.parent, document, data.get("profilesFrom"), problems)
     if profile_file is not None:
         try:
             further = _read_profile_file(profile_file, read, scopes, problems)
@@ -605,8 +621,30 @@ def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list
     )
 
 
+def _parse_profile_file(
+    folder: Path, document: Document, given: str | Mapping[str, str] | None, problems: list[Problem]
+) -> Path | PinnedFile | None:
+    """Parse the place of further profiles; None without one, or if it is invalid."""
+    if given is None or isinstance(given, str):
+        return None if given is None else folder / given
+    from kafkaform.config.pinned_file import PinnedFile  # few configurations need Git
+
+    if len(given) < len(PinnedFile.__struct_fields__):
+        return None  # reported already
+    pinned = PinnedFile(**given)
+    flaws = [
+        Problem(message, document.locate(("profilesFrom", name)), hint)
+        for name, message, hint in pinned.find_problems()
+    ]
+    problems.extend(flaws)
+    return None if flaws else pinned
+
+
 def _read_profile_file(
-    path: Path, read: Callable[[Path], Document], scopes: Scopes | None, problems: list[Problem]
+    path: Path | PinnedFile,
+    read: Callable[[Path | PinnedFile], Document],
+    scopes: Scopes | None,
+    problems: list[Problem],
 ) -> dict[str, Profile]:
     """Read the profiles of another file; raises InvalidInput, without a place if there is no such file."""
     written = read(path)

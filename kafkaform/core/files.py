@@ -1,4 +1,4 @@
-"""Bounded reading of files, atomic writing of one or several, and lock files."""
+"""Bounded reading of files, atomic writing of one or several, lock files, and the cache folder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
+CACHE_VARIABLE = "KAFKAFORM_CACHE"
 MAX_FILE_BYTES = 256 * 1024**2
 """In bytes; the plan of ten thousand new topics has less than a tenth of it."""
 
 _USUAL_BYTES = 64 * 1024
 """Few manifests are larger."""
+
+
+def get_cache_directory() -> Path:
+    """Return the directory of downloads: KAFKAFORM_CACHE, or the user's cache folder."""
+    if own := os.environ.get(CACHE_VARIABLE):
+        return Path(own).absolute()
+    import platformdirs
+
+    return platformdirs.user_cache_path("kafkaform")
 
 
 class UnsuitableFileError(OSError):

@@ -18,8 +18,8 @@ import javaproperties
 import psutil
 
 from kafkaform.core.errors import DevClusterError
+from kafkaform.core.files import get_cache_directory
 from kafkaform.devcluster.configuration import DATA_DIRECTORY, LOGGING_FILE, SERVER_FILE, ZOOKEEPER_FILE
-from kafkaform.devcluster.jars.cache import get_cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import DevClusterError, JavaError
-from kafkaform.core.files import hold_lock
+from kafkaform.core.files import get_cache_directory, hold_lock
 from kafkaform.core.http import send_request
 from kafkaform.core.progress import Progress, silent
 from kafkaform.core.units import rounded_size
-from kafkaform.devcluster.jars.cache import Jar, download, get_cache_directory
+from kafkaform.devcluster.jars.cache import Jar, download
 from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.processes import LOG_FILE, find_failure_line, launch_node
 

@@ -66,7 +66,7 @@ class CommandContext(Value):
     Attributes:
         paths: The manifests as given on the command line.
         options: The options that select the cluster.
-        override: The environment whose overrides take an accepted value; None if there is only one.
+        override: The environment or cluster whose overrides take an accepted value; None for the spec.
     """
 
     paths: tuple[str, ...] = ()

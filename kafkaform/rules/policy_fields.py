@@ -13,7 +13,7 @@ from kafkaform.core.schema_files import find_marked, load_schema
 from kafkaform.core.values import Value
 from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import Configured, PolicyChecked, config_keys
+from kafkaform.resources.base import Configured, PolicyChecked, config_keys, list_shorthands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -52,6 +52,9 @@ def field_key(kind: str, path: str) -> ConfigKey | None:
 def field_hint(kind: str, path: str) -> str:
     """Return a suggestion for a field that does not exist."""
     near = nearest(path, _list_fields(kind))
+    for config, short in list_shorthands(KINDS[kind]).items():
+        if path == f"{short.section}.{short.field}" or (short.is_main and path == short.section):
+            near = config
     return f"did you mean {near!r}?" if near else "such as partitions, config.retention.ms or labels.team"
 
 

@@ -512,7 +512,7 @@ def _find_configuration(settings: Settings, repository: Repository) -> list[Path
     if settings.file is None:
         return []
     path = Path(settings.file) if settings.root is None else settings.root / Path(settings.file).name
-    files = [path] if settings.profile_file is None else [path, settings.profile_file]
+    files = [path, settings.profile_file] if isinstance(settings.profile_file, Path) else [path]
     return [file for file in files if file.resolve().is_relative_to(repository.root)]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 from kafkaform.core.errors import RepositoryError, UsageError
+from kafkaform.core.git import describe_failure, has_credentials, run_git
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value
-from kafkaform.vcs.repository import Repository, run_git
+from kafkaform.vcs.repository import Repository
 
 _HEAD = "refs/kafkaform/head"
 _MARKER = "kafkaform-agent"
@@ -39,10 +39,8 @@ class RemoteBranch(Value):
         Raises:
             UsageError: One of them is invalid, or the address contains credentials.
         """
-        parts = urlsplit(url)
-        # It is printed and recorded, and other users of the machine can read command lines. A user alone is
-        # a token over https, and harmless with ssh.
-        if parts.password or (parts.username and parts.scheme.startswith("http")):
+        # It is printed and recorded, and other users of the machine can read command lines.
+        if has_credentials(url):
             raise UsageError(
                 "the address of the repository contains credentials",
                 hint="leave them out, and give them to Git by a credential helper, or use a key of ssh",
@@ -84,9 +82,7 @@ class RemoteBranch(Value):
     def _run(self, folder: Path, *arguments: str) -> None:
         answer = run_git(folder, *arguments)
         if answer.returncode != 0:
-            output = answer.stderr.decode("utf-8", "replace").removeprefix("fatal: ")
-            reason = next(iter(output.splitlines()), f"exit code {answer.returncode}")
             raise RepositoryError(
-                f"cannot fetch {clipped(str(self), 200)}: {clipped(reason, 200)}",
+                f"cannot fetch {clipped(str(self), 200)}: {describe_failure(answer)}",
                 hint="check the address, the branch, and the access of this account: git ls-remote URL",
             )

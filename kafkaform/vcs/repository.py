@@ -9,88 +9,31 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.files import CONFIG_FILE, SUFFIXES
 from kafkaform.core.errors import RepositoryError
 from kafkaform.core.files import read_file
+from kafkaform.core.git import describe_failure, run_git
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value
 from kafkaform.core.wording import DIRTY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-
-_TIMEOUT_S = 60  # a partial clone fetches missing objects
-
-
-# In a hook, these variables name the hook's repository; here the given folder decides.
-_REPOSITORY_VARIABLES = frozenset(
-    {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_DIR",
-        "GIT_INDEX_FILE",
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_WORK_TREE",
-    }
-)
-
-
-def run_git(folder: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run Git in a folder, whatever its exit code.
-
-    It does not prompt, and ignores a repository in the environment.
-
-    Raises:
-        RepositoryError: Git is not installed, or does not finish in time.
-    """
-    try:
-        return subprocess.run(
-            ["git", "-C", os.fspath(folder), "--no-pager", *arguments],  # noqa: S607 - the user's own git
-            # Never the terminal: Git must not read what the user types.
-            input=given,
-            capture_output=True,
-            env=_build_environment(os.environ),
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except OSError as error:
-        raise RepositoryError(f"git cannot be run: {error.strerror}", hint="install Git") from error
-    except subprocess.TimeoutExpired:
-        raise RepositoryError(
-            f"git {arguments[0]} did not finish within {_TIMEOUT_S} s in {clipped(str(folder), 200)}",
-            hint="run the same command by hand: it may be waiting for the network or a disk",
-        ) from None
-
-
-def _build_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in inherited.items() if name not in _REPOSITORY_VARIABLES}
-    return {
-        **kept,
-        "GIT_LITERAL_PATHSPECS": "1",  # names of files may contain * and ?
-        "GIT_NO_REPLACE_OBJECTS": "1",  # replacement refs would change the content of commits
-        "GIT_OPTIONAL_LOCKS": "0",  # another Git process may hold locks in this work tree
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",  # messages in English, which `build_read_error` matches
-    }
+    import subprocess
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 def build_read_error(folder: Path, process: subprocess.CompletedProcess[bytes]) -> RepositoryError:
     """Return the error for a failure of Git in a folder."""
-    output = process.stderr.decode("utf-8", "replace")
-    if "safe.directory" in output:
+    if b"safe.directory" in process.stderr:
         return RepositoryError(
             f"Git does not trust the repository in {clipped(str(folder), 200)}: another user owns it",
             hint="if you trust it: `git config --global --add safe.directory FOLDER`",
         )
-    first = next(iter(output.removeprefix("fatal: ").splitlines()), f"exit code {process.returncode}")
     return RepositoryError(
-        f"Git cannot read {clipped(str(folder), 200)}: {clipped(first, 200)}",
+        f"Git cannot read {clipped(str(folder), 200)}: {describe_failure(process)}",
         hint="run kafkaform in a clone of the repository that the manifests are in",
     )
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.core.files import get_cache_directory
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.devcluster.jars.cache import get_cache_directory
 from tests.support.skew.producers import send
 from tests.support.workflows.jobs import Event, Run
 from tests.support.workflows.scene import GROUP, PASSWORD, WRITER, Team, scene

@@ -137,7 +137,7 @@ def check_edits(before: Reading, after: Reading, wanted: Mapping[ResourceRef, Wa
         for ref, old in resources.items():
             if old != after.by_environment[name][ref]:
                 choose = "" if before.environment else ": choose one with --environment"
-                raise Unverified(f"{ref} would change in environment {name} too{choose}")
+                raise Unverified(f"{ref} would change for {name} too{choose}")
 
 
 def _check_resource(before: Desired, after: Desired, wanted: Wanted) -> None:
@@ -196,7 +196,8 @@ class EditResult(Value):
 def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: Context) -> EditResult:
     """Edit the texts of manifests; nothing is written.
 
-    If environments share a value, the new one is added to the overrides of the context's environment.
+    If environments share a value, the new one is added to the overrides of the context's environment; if
+    clusters of that environment do, to those of the context's cluster.
 
     Args:
         edits: The new values.
@@ -324,6 +325,9 @@ class _File(Value):
             for part in split_documents(text.removeprefix(_BOM))
             for name in list_overrides(parse_layout(part))
         }
+        # What changes for one cluster without overrides of its own changes for all of them.
+        if (sibling := context.find_sibling(names)) is not None:
+            names.add(sibling)
         other_scopes = sorted(names.union(context.environments or ()).difference(context.scopes))
         return _File(text, context, TextLoader(folder, context, tuple(other_scopes), path.parent))
 

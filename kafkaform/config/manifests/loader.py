@@ -105,6 +105,18 @@ class Context(Value):
         """The names whose overrides apply, the least specific first."""
         return tuple(dict.fromkeys(scope for scope in (self.environment, self.cluster) if scope is not None))
 
+    def find_sibling(self, named: Collection[str]) -> str | None:
+        """Return another cluster of the chosen environment, without overrides; None if there is none.
+
+        Args:
+            named: The names that have overrides.
+        """
+        # Overrides for a cluster with the name of an environment are those of the environment.
+        if self.cluster is None or self.cluster in (self.environments or ()):
+            return None
+        others = (name for name in self.clusters if name not in {self.cluster, *named})
+        return next((name for name in others if self.clusters[name] == self.environment), None)
+
     def choose(self, scope: str) -> Context:
         """Return the context of an environment, or of a cluster, that overrides name."""
         if scope in self.clusters and scope not in (self.environments or ()):

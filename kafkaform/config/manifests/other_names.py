@@ -94,6 +94,7 @@ _FOLDED = {
 def suggest_field(name: str, known: Collection[str]) -> str | None:
     """Return what to write instead of a field that an object with the known fields does not have."""
     folded = fold_name(name)
-    same = next((field for field in known if fold_name(field) == folded), None)
+    alike = [field for field in known if fold_name(field).rstrip("s") == folded.rstrip("s")]
+    same = max(alike, key=lambda field: fold_name(field) == folded, default=None)
     hints = (_FOLDED[field].get(folded) for field in known if field in _FOLDED)
     return f"did you mean {same!r}?" if same else next(filter(None, hints), None)

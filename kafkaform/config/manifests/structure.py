@@ -105,6 +105,10 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
             # Other checks can do without what a document, its metadata or its spec lacks.
             culprit = path if len(path) > 1 else (*path, field)
             yield culprit, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
+    elif "propertyNames" in error.absolute_schema_path:
+        named = (*path, error.instance)
+        message = f"{_join_path(path)} has the invalid name {quoted(error.instance)}"
+        yield named, Problem(f"{message}: it {describe_error(error)}", document.locate(named, key=True))
     else:
         message = describe_error(error) + (f", not {_display(error.instance)}" if rule in _SHOWN else "")
         problem = Problem(

@@ -14,10 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from kafkaform.core.errors import JavaError
-from kafkaform.core.files import hold_lock, replace
+from kafkaform.core.files import CACHE_VARIABLE, get_cache_directory, hold_lock, replace
 from kafkaform.core.progress import Progress, silent
 from kafkaform.core.units import rounded_size
 from kafkaform.core.values import Value
@@ -26,7 +24,6 @@ from kafkaform.devcluster.releases import KAFKA_VERSION
 if TYPE_CHECKING:
     from urllib.request import Request
 
-CACHE_VARIABLE = "KAFKAFORM_CACHE"
 MAVEN_VARIABLE = "KAFKAFORM_MAVEN_URL"
 PINS = Path(__file__).with_name("pins.json")
 """Written by scripts/pin_kafka_jars.py."""
@@ -52,13 +49,6 @@ class Jar(Value):
     def name(self) -> str:
         """The name of the file, which no other pinned jar has."""
         return self.path.rpartition("/")[2]
-
-
-def get_cache_directory() -> Path:
-    """Return the directory of downloads: KAFKAFORM_CACHE, or the user's cache folder."""
-    if own := os.environ.get(CACHE_VARIABLE):
-        return Path(own).absolute()
-    return platformdirs.user_cache_path("kafkaform")
 
 
 def fetch_kafka_classpath(version: str = KAFKA_VERSION, *, progress: Progress = silent) -> list[Path]:

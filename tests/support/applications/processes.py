@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
-from kafkaform.core.files import replace
-from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory, get_repository
+from kafkaform.core.files import get_cache_directory, replace
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_repository
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
 

@@ -36,9 +36,9 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.large_responses import METADATA, Metadata
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.core.files import hold_lock
+from kafkaform.core.files import get_cache_directory, hold_lock
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
-from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.processes import find_class_archive
 from kafkaform.devcluster.releases import KAFKA_VERSION

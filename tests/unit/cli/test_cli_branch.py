@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Call, Project, manifest, run_in_process, write_one_cluster
-from tests.support.github.git_work import run_git
+from tests.support.github.git_work import Work, run_git
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +83,32 @@ def test_invalid_base_gives_no_origin(project: Project) -> None:
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
     assert [change.get("origin") for change in call.json["changes"]] == [None]
     assert "KF426" in {found["code"] for found in call.json["diagnostics"]}
+
+
+def test_new_commit_of_profiles_is_change_of_branch(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "platform").mkdir()
+    platform = Work(tmp_path / "platform")
+    config = project.folder / "kafkaform.yaml"
+    before = config.read_text()
+
+    def pin(retention: str) -> None:
+        profiles = f"profiles: {{events: {{Topic: {{retention: {retention}}}}}}}\n"
+        pinned = platform.commit(**{"p.yaml": f"apiVersion: kafkaform/v1\nkind: Config\n{profiles}"})
+        source = f"repository: {platform.folder}, commit: {pinned}, path: p.yaml"
+        config.write_text(f"{before}profilesFrom: {{{source}}}\n")
+
+    pin("7d")
+    write(project, "a", profile="events")
+    commit(project, "pinned")
+    project.apply().needs(0)
+    run_git(project.folder, "switch", "-q", "-c", "work")
+    pin("9d")
+    commit(project, "a newer commit")
+    call = project.run("plan", "--changed-since", "main", "--format", "json")
+    assert origins(call, project) == {"a": "branch"}
 
 
 # --- manifests of a branch that is not trusted -----------------------------------------------------

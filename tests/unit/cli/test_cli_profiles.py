@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project, manifest
+from tests.support.cli.project import ROOT, Project, manifest
 from tests.support.github.git_work import Work
 from tests.support.plans.scenes import create_topic, topic
 
@@ -88,6 +89,17 @@ def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
     assert "profile events: 2 topics" in project.run("show", "p.json").out
     project.apply("p.json").needs(0)
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
+
+
+def test_blast_radius_counts_all_topics_of_profile(project: Project) -> None:
+    configure(project)
+    write_topics(project, 12)
+    project.apply("--cluster", "eu").needs(0)
+    cut_retention(project)
+    allow = ("--allow", "profile/events:retention-cut")
+    planned = project.run("plan", "--cluster", "eu", *allow, "--format", "json").needs(1).json
+    assert "KF404" in {finding["code"] for finding in planned["diagnostics"]}
+    assert planned["summary"]["refused"] == 12
 
 
 def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
@@ -237,6 +249,43 @@ def test_adopted_drift_of_some_resources_edits_manifests(
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
 
 
+def test_topics_in_lines_are_edited_in_place(project: Project, connected: Connected) -> None:
+    # The page says that 300 topics are 300 lines.
+    text = (ROOT / "docs" / "profiles.md").read_text("utf-8")
+    config, first, lines = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    project.write("kafkaform.yaml", config)
+    project.write("topics/first.yaml", first)
+    file = project.write("topics/lines.yaml", lines)
+    project.apply("--cluster", "dev").needs(0)
+    set_retention(connected, TWO_DAYS, "returns.v1")
+    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
+    before, after = lines.splitlines(), file.read_text().splitlines()
+    assert [line for line in after if line not in before] == [
+        before[2].replace("events", "events, overrides: {dev: {config: {retention.ms: 2d}}}")
+    ]
+    assert len(after) == len(before)
+
+
+def test_profiles_of_another_repository_are_not_edited(
+    project: Project, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKAFORM_CACHE", str(project.folder / "cache"))
+    (project.folder / "platform").mkdir()
+    platform = Work(project.folder / "platform")
+    shared = {"apiVersion": "kafkaform/v1", "kind": "Config", "profiles": PROFILES}
+    commit = platform.commit(**{"profiles.yaml": yaml.safe_dump(shared)})
+    source = {"repository": str(platform.folder), "commit": commit, "path": "profiles.yaml"}
+    configure(project, {}, profilesFrom=source)
+    write_topics(project, 2)
+    project.apply("--cluster", "eu").needs(0)
+    (setting,) = explain(project, "eu")["config.retention.ms"]
+    assert (setting["layer"], setting["source"]["file"]) == ("profile/events", f"profiles.yaml@{commit[:12]}")
+    set_retention(connected, TWO_DAYS, "t0", "t1")
+    project.run("drift", "--cluster", "eu", "--adopt").needs(0)
+    assert read_retention(project, "eu", "t0")[0] == ("manifest, in eu", "2d")
+    assert platform.git("status", "--porcelain") == ""
+
+
 def test_adopted_drift_of_single_environment_edits_profile_override(
     project: Project, connected: Connected
 ) -> None:
@@ -248,6 +297,21 @@ def test_adopted_drift_of_single_environment_edits_profile_override(
     project.run("drift", "--cluster", "dev", "--adopt").needs(0)
     assert read_retention(project, "dev", "t0")[0] == ("profile/events, in dev", "2d")
     assert read_retention(project, "eu", "t0")[0] == ("profile/events", "7d")
+
+
+@pytest.mark.parametrize("names", [("t0", "t1"), ("t0",)])
+def test_adopted_drift_leaves_other_clusters_of_environment(
+    names: tuple[str, ...], project: Project, connected: Connected
+) -> None:
+    configure(project, {"events": {"Topic": {"partitions": 3, "retention": "7d"}}})
+    write_topics(project, 2)
+    project.apply("--cluster", "eu").needs(0)
+    set_retention(connected, TWO_DAYS, *names)
+    assert "in spec.overrides.eu.config" in project.run("drift", "--cluster", "eu").needs(2).out
+    project.run("drift", "--cluster", "eu", "--adopt").needs(0)
+    layer = "profile/events" if len(names) == 2 else "manifest"
+    assert read_retention(project, "eu", "t0")[0] == (f"{layer}, in eu", "2d")
+    assert read_retention(project, "us", "t0") == [("profile/events", "7d")]
 
 
 def test_reverted_profile_change_edits_profile(project: Project) -> None:

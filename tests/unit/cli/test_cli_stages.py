@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from typing import Any, ClassVar, Self
+from unittest.mock import patch
 
 import pytest
 
 from kafkaform.cli.session import Session
+from kafkaform.config.manifests import loader
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
@@ -67,6 +69,7 @@ def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connecte
     order = [line.rpartition(" ")[2] for line in call.err.splitlines() if line.startswith("stage ")]
     assert order == ["staging", "eu", "asia", "us"]
     assert set(list_outcomes(call).values()) == {"complete"}
+    assert "\n\nSTAGE  CLUSTER" in call.out
     assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
 
 
@@ -258,7 +261,9 @@ def test_overview_has_line_per_cluster(project: Project, monkeypatch: pytest.Mon
     project.run("apply", "--cluster", "c08", "--auto-approve").needs(0)
     clusters["c08"].execute([AlterConfigs(topic(f"{project.prefix}t"), {"retention.ms": "1"})])
     overview = ("status", "--clusters", "*", "--overview")
-    call = project.run(*overview).needs(1)
+    with patch.object(loader, "parse", side_effect=loader.parse) as parse:
+        call = project.run(*overview).needs(1)
+    assert parse.call_count == 1
     lines = call.out.splitlines()
     assert lines[1].split() == ["c30", "not", "read"]
     assert [line.split()[0] for line in lines[2:51]] == [name for name in names if name != "c30"]

@@ -239,7 +239,7 @@ ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
 
 
 def test_shared_value_edit_needs_selected_environment() -> None:
-    assert "environment dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
+    assert "would change for dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
 
 
 REVERTED: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]

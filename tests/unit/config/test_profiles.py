@@ -45,8 +45,12 @@ INVALID = [
     ("profiles: {a: {Topic: {config: {retention.ms: x}}}}", ["4:47"]),
     ("profiles: {a: {Topic: {overrides: {stagin: {}}}}}", ["4:36", "environments"]),
     ("profiles: {a: {Topic: {state: absent}}}", ["4:24"]),
+    ("profiles: {a: {Topic: {succeeds: b}}}", ["4:24", "'succeeds'"]),
     ("profiles: {a: {User: {}}}", ["4:16"]),
+    ("profiles: {a: {Topics: {}}}", ["4:16", "did you mean 'Topic'?"]),
+    ("profiles: {a b: {}}", ["4:12", "the invalid name 'a b'"]),
     ("profiles: {a: {limits: {retention.m: {max: 3d}}}}", ["4:25", "retention.ms"]),
+    ("profiles: {a: {limits: {retention: {max: 3d}}}}", ["4:25", "did you mean 'config.retention.ms'?"]),
     ("profiles: {a: {limits: {partitions: {max: many}}}}", ["4:43"]),
     ("profilesFrom: missing.yaml", ["4:15", "missing.yaml"]),
 ]
@@ -73,6 +77,30 @@ def test_unknown_profile_or_kind_is_refused() -> None:
     # Profiles are chosen once, for all environments.
     (problem,) = list_problems(EVENTS, Topic={"overrides": {"dev": {"profile": "events"}}})
     assert "profile" in problem
+
+
+def test_resources_of_three_kinds_take_values_of_profile() -> None:
+    Path("kafkaform.yaml").write_text(f"""{HEAD}
+profiles:
+  base:
+    Topic: {{partitions: 2, retention: 7d, overrides: {{dev: {{partitions: 1}}}}}}
+    ConsumerGroup: {{lag: {{maxRecords: 5}}}}
+    Subject: {{compatibility: FULL}}
+  own: {{extends: base, Topic: {{retention: 3d}}}}
+""")
+    specs: dict[str, dict[str, object]] = {
+        "Topic": {"replicationFactor": 1},
+        "ConsumerGroup": {"topics": ["a"], "lag": {"maxTime": "1h"}},
+        "Subject": {"schema": '"string"'},
+    }
+    for kind, spec in specs.items():
+        Path(f"topics/{kind}.yaml").write_text(manifest("a", {"profile": "own", **spec}, kind=kind))
+    context = read_settings(Path("kafkaform.yaml")).build_context("dev")
+    loaded = {declared.ref.kind: declared for declared in load([Path("topics")], context)}
+    state = loaded["Topic"].state or {}
+    assert (state["partitions"], state["config.retention.ms"]) == (1, "259200000")
+    assert loaded["ConsumerGroup"].intent.spec["lag"] == {"maxRecords": 5, "maxTime": 3_600_000}
+    assert (loaded["Subject"].state or {})["compatibility"] == "FULL"
 
 
 def test_profiles_from_file_are_located() -> None:

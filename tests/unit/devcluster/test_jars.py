@@ -12,8 +12,9 @@ from threading import Thread
 import pytest
 
 from kafkaform.core.errors import JavaError
+from kafkaform.core.files import get_cache_directory
 from kafkaform.devcluster.jars import cache
-from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_directory
+from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.releases import KAFKA_VERSION, RELEASES
 
 PATHS = [f"org/apache/{name}/1.0/{name}-1.0.jar" for name in ("clients", "kafka", "log4j")]

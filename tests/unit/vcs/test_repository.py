@@ -106,7 +106,7 @@ def test_git_has_a_timeout(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.write("bin/git", "#!/bin/sh\nexec sleep 60\n")
     (work.folder / "bin" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{work.folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("kafkaform.vcs.repository._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kafkaform.core.git._TIMEOUT_S", 0.1)
     with pytest.raises(RepositoryError, match=r"did not finish within 0\.1 s"):
         Repository.find(work.folder)
 

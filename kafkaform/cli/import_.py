@@ -174,7 +174,7 @@ class ImportOptions(Value):
     click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them."),
 )
 def import_(where: ClusterSelector, given: ImportOptions) -> int:
-    """Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.
+    """Write manifests for the resources of a cluster.
 
     With FILEs, write what the files of another tool mean; what has no counterpart is listed.
 

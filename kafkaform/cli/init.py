@@ -35,10 +35,10 @@ NEXT_COMMANDS = {
     "line that refers to them.",
 )
 def init(directory: Path, schemas: bool) -> None:
-    """Create a starter repository: configuration, manifests and editor schemas.
+    """Create a repository with a configuration and manifests.
 
-    DIRECTORY is created if it does not exist; the default is the current one. Existing files are never
-    changed without --schemas.
+    Also writes schemas for editors. DIRECTORY is created if it does not exist; the default is the current
+    one. Existing files are never changed without --schemas.
     """
     from kafkaform.config.starter import write_starter
     from kafkaform.core.printable import printable

@@ -59,10 +59,11 @@ def _parse_kind(_context: click.Context, _argument: click.Parameter, given: str)
 )
 @config_option
 def new(request: ManifestRequest, config_file: Path | None) -> int:
-    """Write the manifest of a new topic, access or group, with what its team's manifests share.
+    """Write the manifest of a new topic, access or group.
 
-    A topic that succeeds another one gets all of its labels and values. Existing files are never changed. Of
-    access, NAME is the principal, with or without User:, and its consumer group.
+    The manifest has what those of its team share; that of a topic that succeeds another one, all of its
+    labels and values. Of access, NAME is the principal, with or without User:, and its consumer group.
+    Existing files are never changed.
     """
     settings = find_settings(config_file)
     made = make_manifest(request, read_neighbours(settings.manifests), settings, find_schemas(settings.file))

@@ -98,7 +98,7 @@ class Outcome(Value):
 @verbose_option
 @format_option("findings", "github is for annotations on a pull request, sarif for scanners.")
 def validate(paths: tuple[Path, ...], watch: bool, **given: Any) -> int:
-    """Check manifests and configuration offline, and list every problem.
+    """Check manifests and configuration, without a cluster.
 
     PATHs are manifests or folders of manifests, or - for standard input; the default is `manifests:` of
     kafkaform.yaml, or topics/. Without --environment, all environments of kafkaform.yaml are checked.

@@ -347,11 +347,12 @@ def _shrink(widths: list[int], leasts: Sequence[int], lines: Sequence[Sequence[_
             folds = _count_folds(cells, widths[i])
             for narrow in range(max(least, widths[i] - excess), widths[i]):
                 added = _count_folds(cells, narrow) - folds
-                steps.append((added / (widths[i] - narrow), i, narrow))
+                # Of two equal steps, the names keep their room.
+                steps.append((added / (widths[i] - narrow), i == 0, i, narrow))
         # Nothing folds any more: the table is left wider than the terminal, and nothing in it is cut.
         if not steps:
             return
-        _, i, narrow = min(steps)
+        *_, i, narrow = min(steps)
         excess -= widths[i] - narrow
         widths[i] = narrow
 

@@ -73,12 +73,12 @@ def test_columns_are_narrowed_where_fewest_cells_fold() -> None:
         ("a.much.longer.name", "-", "1 GiB"),
     ]
     assert table(columns, rows, 32).plain.split("\n") == [
-        "TOPIC      GROUPS          SIZE",
-        "orders.v1  billing, shop,  1 GiB",
-        "           audit",
-        "orders.v2  -               1 GiB",
+        "TOPIC         GROUPS       SIZE",
+        "orders.v1     billing,     1 GiB",
+        "              shop, audit",
+        "orders.v2     -            1 GiB",
         "a.much.longer.name",
-        "           -               1 GiB",
+        "              -            1 GiB",
     ]
 
 

@@ -101,7 +101,7 @@ def find_shared_options(commands: Iterable[tuple[click.Context, click.Command]])
 
 
 def _make_context(path: list[str], command: click.Command) -> click.Context:
-    return click.Context(command, info_name=" ".join(path), max_content_width=90, terminal_width=90)
+    return click.Context(command, info_name=" ".join(path), max_content_width=80, terminal_width=80)
 
 
 def _describe(param: click.Parameter, context: click.Context) -> Help:

@@ -137,7 +137,7 @@ class AgentOptions(Value):
     notify_option,
 )
 def agent(where: ClusterSelector, options: AgentOptions) -> int:
-    """Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.
+    """Follow a Git branch, and apply its signed, reviewed plan.
 
     kafkaform.yaml and the keys come from this machine; the clusters of the branch's own kafkaform.yaml are
     not used. A plan is applied once, and never from a branch that was rewritten.

@@ -60,7 +60,7 @@ def arrivals(
     history_format: str | None,
     output: ReportOutput,
 ) -> int:
-    """List the topics whose records arrive unevenly in their partitions, by offsets alone.
+    """List the topics whose records arrive unevenly, by offsets.
 
     TOPICs are names or globs; the default is every topic. No record is read. Counts what was written, also if
     it has been removed since. Exits 1 if a topic could not be read.

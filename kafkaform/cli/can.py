@@ -42,10 +42,10 @@ def can(
     where: ClusterSelector,
     output_format: str,
 ) -> int:
-    """Show whether a principal may do something, and by which ACL; or who may.
+    """Show whether a principal may do something, or who may.
 
-    The decision is that of Kafka's authorizer. RESOURCE is the name of a topic, or of another type:
-    ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME, Cluster.
+    The decision is that of Kafka's authorizer, and names the ACL. RESOURCE is the name of a topic, or of
+    another type: ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME, Cluster.
 
     Exit codes: 0 allowed, or listed; 2 not allowed; 1 unknown, or an error.
     """

@@ -69,7 +69,7 @@ def _parse_marker(_context: click.Context, _parameter: click.Parameter, value: s
 
 @click.group(cls=SectionedGroup)
 def ci() -> None:
-    """Comment on pull and merge requests, keep issues up to date, fetch reviewed plans.
+    """Comment on pull requests, keep issues, fetch reviewed plans.
 
     The token is read from GITHUB_TOKEN or GITLAB_TOKEN, and the forge's address from GITHUB_API_URL or
     CI_API_V4_URL.
@@ -100,9 +100,10 @@ def ci() -> None:
 @_forge_option
 @_repository
 def comment(file: Path, number: int, marker: Marker, forge: str | None, repository: str | None) -> None:
-    """Post FILE.md ('-' for stdin) as a comment on a pull or merge request, or update it.
+    """Post a comment on a pull or merge request, or update it.
 
-    Only comments by the token's own account are ever changed. Text that is too long is cut, with a note.
+    FILE.md is its text, or - for standard input; text that is too long is cut, with a note. Only comments by
+    the token's own account are ever changed.
     """
     # Read before the connection, so that an empty or missing file sends nothing.
     text = _read_markdown(file)
@@ -142,9 +143,10 @@ def issue(
     forge: str | None,
     repository: str | None,
 ) -> None:
-    """Post FILE.md ('-' for stdin) as an issue of GitHub, update it, or close it.
+    """Post an issue of GitHub, update it, or close it.
 
-    An update sends no notification. A closed issue stays closed: a new one is opened.
+    FILE.md is its text, or - for standard input. An update sends no notification. A closed issue stays
+    closed: a new one is opened.
     """
     if is_over and (file or title or labels):
         raise UsageError("--close takes no FILE.md, --title or --label")
@@ -211,9 +213,9 @@ def reviewed_plan(
     forge: str | None,
     repository: str | None,
 ) -> None:
-    """Fetch the reviewed plan of a merged commit from GitHub, for apply --reviewed.
+    """Fetch the reviewed plan of a merged commit from GitHub.
 
-    Exits 1 with a reason if there is none.
+    `kafkaform apply --reviewed` compares with it. Exits 1 with a reason if there is none.
     """
     _require_github(forge, "reviewed-plan")
     with _connect(repository) as hub:

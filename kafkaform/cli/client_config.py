@@ -59,7 +59,7 @@ def client_config(
     cluster_name: str | None,
     environment: str | None,
 ) -> None:
-    """Print the client settings of a declared group, for its application.
+    """Print the client settings of a declared group.
 
     Prints group.id, group.protocol and the settings below `client:` in the manifest; no addresses, no
     secrets. Settings that the client would refuse are refused. Connects to no cluster.

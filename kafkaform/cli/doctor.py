@@ -109,7 +109,7 @@ class DoctorOptions(Value):
 def doctor(
     paths: tuple[Path, ...], where: ClusterSelector, options: DoctorOptions, output: ReportOutput
 ) -> int:
-    """Check the health of the cluster: controllers, brokers, partitions, groups.
+    """Check the health of brokers, partitions and groups.
 
     PATHs are manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/, if
     there are any. Exits 0 if healthy, 2 if unhealthy, 1 if that could not be determined.

@@ -107,11 +107,11 @@ class DriftOptions(Value):
     verbose_option,
 )
 def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, output: ReportOutput) -> int:
-    """Show how the cluster differs from the manifests, since when, and how to fix it.
+    """Show how the cluster differs from the manifests.
 
     PATHs are manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/.
-    Reads from the brokers only. Exits 0 if everything is as declared, 2 on drift, 1 if that could not be
-    determined.
+    Also shows since when, and how to settle it. Changes nothing without --adopt. Exits 0 if everything is as
+    declared, 2 on drift, 1 if that could not be determined.
     """
     if given.dry_run and not given.adopt:
         raise UsageError("--dry-run needs --adopt", hint="drift without --adopt changes nothing")

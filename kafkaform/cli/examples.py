@@ -22,8 +22,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "drift": ("drift", "drift --adopt --target 'Topic/orders.*'"),
     "import": ("import --match 'orders.*'", "import --from strimzi kafka-topics.yaml"),
     "history": ("history", "history Topic/orders.v1"),
-    "revert": ("revert 1ngka4tt7vj.2",),
-    "compare": ("compare staging prod",),
+    "revert": ("revert 1ngka4tt7vj.2 --dry-run", "revert 1ngka4tt7vj.2"),
+    "compare": ("compare staging prod", "compare staging prod --environments"),
     "ci comment": (
         "ci comment plan.md --pull-request 7 --id plan-prod",
         "ci comment plan.md --forge gitlab --merge-request 7 --id plan-prod",

@@ -58,7 +58,7 @@ def explain(
     cluster_name: str | None,
     environment: str | None,
 ) -> int:
-    """Explain the fields of a kind, or where the values of a declared resource come from.
+    """Explain the fields of a kind, or the values of a resource.
 
     Of a KIND or a field, such as Topic.spec.retention: type, units, default and allowed values, and the
     fields below it. The kind of kafkaform.yaml is Config.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--live", "is_live", is_flag=True, help="Add unmanaged resources of the cluster, and the lag of groups."
 )
 def graph(paths: tuple[Path, ...], where: ClusterSelector, output_format: str, is_live: bool) -> int:
-    """Draw which group reads which topic. Needs a cluster only with --live."""
+    """Draw which group reads which topic."""
     settings = find_settings(where.config_file)
     live = None
     if is_live:

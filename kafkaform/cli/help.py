@@ -17,7 +17,7 @@ _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 @click.argument("names", nargs=-1, metavar="[COMMAND]...")
 @click.pass_context
 def help_(context: click.Context, names: tuple[str, ...]) -> None:
-    """Show the help of a command, or of the options that choose a cluster.
+    """Show the help of a command, or of the connection options.
 
     `kafkaform help connection` explains the options that all commands that connect have.
     """
@@ -51,9 +51,10 @@ def version() -> None:
 @click.argument("shell", type=click.Choice([*_SHELLS]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes commands, options and names in a shell.
+    """Print the script that completes commands in a shell.
 
-    A line in the shell's startup file evaluates it.
+    For bash or zsh, write `eval "$(kafkaform completion bash)"` into ~/.bashrc or ~/.zshrc, with your
+    shell's name; for fish, write the script to ~/.config/fish/completions/kafkaform.fish.
     """
     root = context.find_root().command
     click.echo(_SHELLS[shell](root, {}, "kafkaform", "_KAFKAFORM_COMPLETE").source())

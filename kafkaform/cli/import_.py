@@ -21,8 +21,9 @@ from kafkaform.cli.options import (
     option_group,
     where_options,
 )
-from kafkaform.cli.output import show
+from kafkaform.cli.output import render
 from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import echo_prose
 from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import DEFAULT_IGNORE
@@ -174,7 +175,7 @@ class ImportOptions(Value):
     click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them."),
 )
 def import_(where: ClusterSelector, given: ImportOptions) -> int:
-    """Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.
+    """Write manifests for the resources of a cluster.
 
     With FILEs, write what the files of another tool mean; what has no counterpart is listed.
 
@@ -264,7 +265,7 @@ def _import_one(session: Session, *, options: _Options, parent: Path) -> Cluster
         if made.files and not options.dry_run:
             click.echo(printable(f"Next: {command('plan', str(folder), options=('--cluster', name))}"))
         for line in list_problems(made):
-            click.echo(f"cluster {printable(name)}: {line}", err=True)
+            echo_prose(f"cluster {printable(name)}: {line}", err=True)
 
     return ClusterOutcome(made, _exit_code(made), {"folder": folder, "dry_run": options.dry_run}, print_next)
 
@@ -378,19 +379,19 @@ def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: 
 
 
 def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> None:
-    show("import", "text", made, folder=folder, dry_run=dry_run)
+    echo_prose(str(render("import", "text", made, folder=folder, dry_run=dry_run)))
+    for line in list_problems(made):
+        echo_prose(line, err=True)
     if made.files and not dry_run:
         is_configured = any(
             folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests
         )
-        click.echo(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
+        echo_prose(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
         if not is_configured and session.settings.file is not None:
-            click.echo(
+            echo_prose(
                 printable(
                     f"Note: {folder} is not listed in `manifests:` of the configuration: give its "
                     f"path to plan"
                 ),
                 err=True,
             )
-    for line in list_problems(made):
-        click.echo(line, err=True)

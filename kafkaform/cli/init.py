@@ -13,13 +13,13 @@ _ABOUT = {
     "kafkaform.yaml": "clusters, environments and defaults",
     "topics/example.yaml": "two example topics to change, copy or delete",
     "topics/example-group.yaml": "a consumer group that reads one of them",
-    "schemas/config.schema.json": "completion and errors in editors, for kafkaform.yaml",
+    "schemas/config.schema.json": "completion and errors for kafkaform.yaml",
     "schemas/manifest.schema.json": "the same for manifests of every kind",
     ".vscode/settings.json": "tells VS Code which schema is for which file",
     ".gitignore": "keeps saved plans and local data out of Git",
 }
 NEXT_COMMANDS = {
-    "kafkaform dev up --port 9092": "start a local Kafka, if you have none (needs Java 17)",
+    "kafkaform dev up --port 9092": "a local Kafka, if you have none (Java 17)",
     "kafkaform plan --out plan.json": "show what would change",
     "kafkaform apply plan.json": "apply exactly that",
 }
@@ -35,10 +35,10 @@ NEXT_COMMANDS = {
     "line that refers to them.",
 )
 def init(directory: Path, schemas: bool) -> None:
-    """Create a starter repository: configuration, manifests and editor schemas.
+    """Create a repository with a configuration and manifests.
 
-    DIRECTORY is created if it does not exist; the default is the current one. Existing files are never
-    changed without --schemas.
+    Also writes schemas for editors. DIRECTORY is created if it does not exist; the default is the current
+    one. Existing files are never changed without --schemas.
     """
     from kafkaform.config.starter import write_starter
     from kafkaform.core.printable import printable

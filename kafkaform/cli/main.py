@@ -21,106 +21,47 @@ if TYPE_CHECKING:
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Daily": {
-        "init": (
-            "kafkaform.cli.init",
-            "Create a starter repository: configuration, manifests and editor schemas.",
-        ),
-        "import": (
-            "kafkaform.cli.import_",
-            "Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.",
-        ),
-        "new": (
-            "kafkaform.cli.new",
-            "Write the manifest of a new topic, access or group, with what its team's manifests share.",
-        ),
-        "validate": (
-            "kafkaform.cli.validate",
-            "Check manifests and configuration offline, and list every problem.",
-        ),
+        "init": ("kafkaform.cli.init", "Create a repository with a configuration and manifests."),
+        "import": ("kafkaform.cli.import_", "Write manifests for the resources of a cluster."),
+        "new": ("kafkaform.cli.new", "Write the manifest of a new topic, access or group."),
+        "validate": ("kafkaform.cli.validate", "Check manifests and configuration, without a cluster."),
         "plan": ("kafkaform.cli.plan", "Show what would change on the cluster. Changes nothing."),
         "show": ("kafkaform.cli.show", "Show a saved plan. Needs no cluster."),
         "apply": ("kafkaform.cli.apply", "Apply a plan, and verify it by reading the cluster again."),
-        "drift": (
-            "kafkaform.cli.drift",
-            "Show how the cluster differs from the manifests, since when, and how to fix it.",
-        ),
+        "drift": ("kafkaform.cli.drift", "Show how the cluster differs from the manifests."),
     },
     "Look": {
-        "status": (
-            "kafkaform.cli.status",
-            "Show topics with their consumer groups, groups with members and lag, and quotas.",
-        ),
-        "explain": (
-            "kafkaform.cli.explain",
-            "Explain the fields of a kind, or where the values of a declared resource come from.",
-        ),
+        "status": ("kafkaform.cli.status", "Show topics, consumer groups with their lag, and quotas."),
+        "explain": ("kafkaform.cli.explain", "Explain the fields of a kind, or the values of a resource."),
         "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
-        "doctor": (
-            "kafkaform.cli.doctor",
-            "Check the health of the cluster: controllers, brokers, partitions, groups.",
-        ),
+        "doctor": ("kafkaform.cli.doctor", "Check the health of brokers, partitions and groups."),
         "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
         "compare": ("kafkaform.cli.compare", "Show how two clusters, or two environments, differ."),
-        "graph": (
-            "kafkaform.cli.graph",
-            "Draw which group reads which topic. Needs a cluster only with --live.",
-        ),
+        "graph": ("kafkaform.cli.graph", "Draw which group reads which topic."),
     },
-    "Access": {
-        "can": (
-            "kafkaform.cli.can",
-            "Show whether a principal may do something, and by which ACL; or who may.",
-        )
-    },
+    "Access": {"can": ("kafkaform.cli.can", "Show whether a principal may do something, or who may.")},
     "Operate": {
-        "reset": (
-            "kafkaform.cli.reset",
-            "Plan an offset reset of a group, to be applied with `apply RESET.json`.",
-        ),
+        "reset": ("kafkaform.cli.reset", "Plan an offset reset of a group."),
         "rebalance": (
             "kafkaform.cli.rebalance",
             "Plan replica moves that balance the brokers, or empty one.",
         ),
-        "revert": (
-            "kafkaform.cli.revert",
-            "Change manifests back to the values before an apply. Changes no cluster.",
-        ),
+        "revert": ("kafkaform.cli.revert", "Change manifests back to the values before an apply."),
         "succession": (
             "kafkaform.cli.succession",
-            "Show which groups have moved from a topic to its successor, and what holds up the others.",
+            "Show which groups have moved to the successor of a topic.",
         ),
-        "skew": (
-            "kafkaform.cli.skew",
-            "Measure how evenly written records spread over partitions, why, and what would help.",
-        ),
-        "arrivals": (
-            "kafkaform.cli.arrivals",
-            "List the topics whose records arrive unevenly in their partitions, by offsets alone.",
-        ),
-        "client-config": (
-            "kafkaform.cli.client_config",
-            "Print the client settings of a declared group, for its application.",
-        ),
+        "skew": ("kafkaform.cli.skew", "Measure how evenly records spread over partitions, and why."),
+        "arrivals": ("kafkaform.cli.arrivals", "List the topics whose records arrive unevenly, by offsets."),
+        "client-config": ("kafkaform.cli.client_config", "Print the client settings of a declared group."),
     },
     "CI and tools": {
-        "ci": (
-            "kafkaform.cli.ci",
-            "Comment on pull and merge requests, keep issues up to date, fetch reviewed plans.",
-        ),
-        "agent": (
-            "kafkaform.cli.agent",
-            "Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.",
-        ),
+        "ci": ("kafkaform.cli.ci", "Comment on pull requests, keep issues, fetch reviewed plans."),
+        "agent": ("kafkaform.cli.agent", "Follow a Git branch, and apply its signed, reviewed plan."),
         "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
         "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
-        "completion": (
-            "kafkaform.cli.help",
-            "Print the script that completes commands, options and names in a shell.",
-        ),
-        "help": (
-            "kafkaform.cli.help",
-            "Show the help of a command, or of the options that choose a cluster.",
-        ),
+        "completion": ("kafkaform.cli.help", "Print the script that completes commands in a shell."),
+        "help": ("kafkaform.cli.help", "Show the help of a command, or of the connection options."),
         "version": ("kafkaform.cli.help", "Show the version of kafkaform."),
     },
 }

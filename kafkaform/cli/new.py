@@ -8,6 +8,7 @@ import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import SectionedCommand, config_option, option_group, parse_kind
+from kafkaform.cli.terminal import echo_prose
 from kafkaform.config.new_manifest import ManifestRequest, NewManifest, make_manifest, read_neighbours
 from kafkaform.config.settings import find_settings
 from kafkaform.config.starter import find_schemas
@@ -59,10 +60,11 @@ def _parse_kind(_context: click.Context, _argument: click.Parameter, given: str)
 )
 @config_option
 def new(request: ManifestRequest, config_file: Path | None) -> int:
-    """Write the manifest of a new topic, access or group, with what its team's manifests share.
+    """Write the manifest of a new topic, access or group.
 
-    A topic that succeeds another one gets all of its labels and values. Existing files are never changed. Of
-    access, NAME is the principal, with or without User:, and its consumer group.
+    The manifest has what those of its team share; that of a topic that succeeds another one, all of its
+    labels and values. Of access, NAME is the principal, with or without User:, and its consumer group.
+    Existing files are never changed.
     """
     settings = find_settings(config_file)
     made = make_manifest(request, read_neighbours(settings.manifests), settings, find_schemas(settings.file))
@@ -74,8 +76,8 @@ def new(request: ManifestRequest, config_file: Path | None) -> int:
 def _tell(made: NewManifest) -> None:
     team = f" of team {made.team}" if made.team is not None else ""
     like = f", like {counted(len(made.neighbours), 'manifest')}{team}" if made.neighbours else ""
-    click.echo(printable(f"Written: {made.path}{like}."))
+    echo_prose(printable(f"Written: {made.path}{like}."))
     for label, values in made.differing.items():
-        click.echo(printable(f"No label {label}: the others have {', '.join(values)}."))
+        echo_prose(printable(f"No label {label}: the others have {', '.join(values)}."))
     target = command("plan", options=("--target", str(made.ref)))
-    click.echo(f"Next: look at the file, then {command('validate')} and {printable(target)}.")
+    echo_prose(f"Next: look at the file, then {command('validate')} and {printable(target)}.")

@@ -174,8 +174,8 @@ def clusters_option(explanation: str = "") -> Callable[..., Any]:
         multiple=True,
         metavar="GLOB",
         shell_complete=completion.cluster_selectors,
-        help="Several clusters of kafkaform.yaml, by names ('prod-*', '*' for all) or a label (region=eu); "
-        f"repeatable. {explanation}".rstrip(),
+        help="Several clusters, by name ('prod-*', '*') or label (region=eu); repeatable. "
+        f"{explanation}".rstrip(),
     )
 
 

@@ -64,7 +64,7 @@ class _Bar(Watcher):
         self._stalled = ""
 
     def started(self, operations: int) -> None:
-        self._bar.update(self._task, total=operations)
+        self._bar.update(self._task, total=operations, visible=operations > 0)
 
     def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
         self._bar.advance(self._task)

@@ -119,11 +119,12 @@ class ResetOutput(Value):
 def reset(
     group: str, where: ClusterSelector, target: ResetTarget, files: ResetFiles, output: ResetOutput
 ) -> int:
-    """Plan an offset reset of a group, to be applied with `apply RESET.json`.
+    """Plan an offset reset of a group.
 
-    This command changes nothing. The plan shows how many records of each partition are skipped or read again.
-    It is applied only while the group has no active member, and only if its offsets are still the same. `--to
-    current --export FILE.csv` backs up the current offsets.
+    This command changes nothing: `kafkaform apply RESET.json` applies the plan. The plan shows how many
+    records of each partition are skipped or read again. It is applied only while the group has no active
+    member, and only if its offsets are still the same. `--to current --export FILE.csv` backs up the current
+    offsets.
     """
     # A reset is made from options, not from manifests: it cannot be planned again for --reviewed.
     saving = Saving.prepare(files.out, files.sign_key, Purpose.APPLY)

@@ -55,11 +55,11 @@ def revert(
     dry_run: bool,
     force: bool,
 ) -> int:
-    """Change manifests back to the values before an apply. Changes no cluster.
+    """Change manifests back to the values before an apply.
 
-    ID is the id of a change, or of an apply with all its changes, as in kafkaform history. PATHs are
-    manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/. Exits 1 if a
-    part of the change cannot be undone.
+    Changes no cluster. ID is the id of a change, or of an apply with all its changes, as in kafkaform
+    history. PATHs are manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or
+    topics/. Exits 1 if a part of the change cannot be undone.
     """
     from kafkaform.config.layer_edits import edit_declarations
     from kafkaform.config.manifests.edit_files import EditedFile

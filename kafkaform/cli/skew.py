@@ -45,7 +45,7 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 @where_options
 @skew_options
 def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -> int:
-    """Measure how evenly written records spread over partitions, why, and what would help.
+    """Measure how evenly records spread over partitions, and why.
 
     TOPICs are names or globs; the default is every declared topic with a skew policy. Spark reads a sample of
     the records, which needs `pip install 'kafkaform[spark]'` and Java 17; `kafkaform arrivals` needs neither.

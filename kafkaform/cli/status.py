@@ -221,7 +221,7 @@ class StatusOptions(Value):
     watch_option,
 )
 def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOptions) -> int:
-    """Show topics with their consumer groups, groups with members and lag, and quotas.
+    """Show topics, consumer groups with their lag, and quotas.
 
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.

@@ -23,10 +23,11 @@ _CODES = {SuccessionVerdict.OVER: 0, SuccessionVerdict.UNDER_WAY: 2, SuccessionV
 @where_options
 @format_option("succession", "markdown is for an issue.")
 def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: str) -> int:
-    """Show which groups have moved from a topic to its successor, and what holds up the others.
+    """Show which groups have moved to the successor of a topic.
 
-    TOPICs are topics whose manifests have `succeeds:`; the default is all of them. Exits 0 if the successions
-    are over, 2 if one is under way, 1 if one does not go on by itself.
+    Also shows what holds up the others. TOPICs are topics whose manifests have `succeeds:`; the default is
+    all of them. Exits 0 if the successions are over, 2 if one is under way, 1 if one does not go on by
+    itself.
     """
     session = Session.start(where)
     target = session.require_cluster()

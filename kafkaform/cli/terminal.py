@@ -7,6 +7,10 @@ import select
 import sys
 from typing import TYPE_CHECKING, Literal
 
+import click
+
+from kafkaform.core.printable import wrap_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
@@ -59,6 +63,13 @@ def prose_width(stream: TextIO | None) -> int | None:
     if not is_terminal(stream):
         return None
     return max(_MIN_WIDTH, min(_columns(), WIDEST))
+
+
+def echo_prose(text: str, *, err: bool = False) -> None:
+    """Print lines, on a terminal each wrapped with an indent."""
+    width = prose_width(sys.stderr if err else sys.stdout)
+    for line in text.splitlines():
+        click.echo(line if width is None else "\n".join(wrap_text(line, width, "    ")), err=err)
 
 
 def table_width(stream: TextIO | None) -> int | None:

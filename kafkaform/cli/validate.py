@@ -26,6 +26,7 @@ from kafkaform.cli.output import (
     verbose_option,
 )
 from kafkaform.cli.session import Session
+from kafkaform.cli.terminal import echo_prose
 from kafkaform.cli.watching import list_named_files, repeat_on_change
 from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, parse
@@ -98,7 +99,7 @@ class Outcome(Value):
 @verbose_option
 @format_option("findings", "github is for annotations on a pull request, sarif for scanners.")
 def validate(paths: tuple[Path, ...], watch: bool, **given: Any) -> int:
-    """Check manifests and configuration offline, and list every problem.
+    """Check manifests and configuration, without a cluster.
 
     PATHs are manifests or folders of manifests, or - for standard input; the default is `manifests:` of
     kafkaform.yaml, or topics/. Without --environment, all environments of kafkaform.yaml are checked.
@@ -206,7 +207,7 @@ def _show_findings(outcome: Outcome, options: ValidateOptions) -> None:
     _show(listed, output_format, outcome.known, resources, verbose=options.verbose)
     if inherited:
         counts = ", ".join(count_findings(inherited))
-        click.echo(
+        echo_prose(
             f"Also {counts} in files that this branch does not change: `kafkaform validate` lists them."
         )
     if invalid is not None and is_text:

@@ -411,15 +411,15 @@ def _build_overview(members: Sequence[Member]) -> ReportDocument:
     summary = TextSpan(f"{counted(len(members), 'cluster')}: {', '.join(words)}.", Role.STRONG)
     return ReportDocument(
         "",
-        (
-            Section(members, _overview_row, columns=_OVERVIEW_COLUMNS),
-            Section(
-                failed, lambda member: Item([TextSpan(member.name, Role.CODE)], member.message, gap=": ")
-            ),
-        ),
+        (Section(members, _overview_row, columns=_OVERVIEW_COLUMNS), Section(failed, _overview_failure)),
         summary=summary,
         indent=0,
     )
+
+
+def _overview_failure(failed: FailedCluster) -> Item:
+    problems = [Paragraph(problem) for problem in failed.problems]
+    return Item([TextSpan(failed.name, Role.CODE)], failed.message, gap=": ", below=problems)
 
 
 def _overview_row(member: Member) -> Row:

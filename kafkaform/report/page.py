@@ -184,6 +184,8 @@ _SPACIOUS = 60
 """A column is as wide as its widest cell up to this width, however short the others are."""
 _SHORT = 13
 """The longest word that always stays in its column; a longer one may get a line of its own."""
+_MEASURED_ROWS = 50
+"""The rows from which the widths of a table are chosen."""
 _MAX_BAR_LENGTH = 40
 """The most characters of a bar: the ends of longer ones would be far from the figures beside them."""
 _USUAL_BAR = 24
@@ -211,7 +213,7 @@ def _lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None) 
             yield _join_cells(columns, row, usual)
         return
     widths[0] = usual[0]
-    _shrink(widths, _least_widths(columns, lines), width)
+    _shrink(widths, _least_widths(columns, lines), lines, width)
     for row in lines:
         above, inside, below = _split_row(row, widths)
         for cell in above:
@@ -331,17 +333,43 @@ def _least_widths(columns: Sequence[Column], lines: Sequence[Sequence[_Cell]]) -
     return [max(column.least, words[i] if i and column.least else 0) for i, column in enumerate(columns)]
 
 
-def _shrink(widths: list[int], leasts: Sequence[int], width: int) -> None:
-    """Narrow the first column, then the widest others that fold, until the table fits."""
-    room = width - len(_GAP) * (len(widths) - 1)
-    while sum(widths) > room:
-        foldable = [i for i, least in enumerate(leasts) if 0 < least < widths[i]]
+def _shrink(widths: list[int], leasts: Sequence[int], lines: Sequence[Sequence[_Cell]], width: int) -> None:
+    """Narrow columns until the table fits: each time the one that folds the fewest cells for the room."""
+    sample = lines[:: len(lines) // _MEASURED_ROWS + 1]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0:
+        steps = []
+        for i, least in enumerate(leasts):
+            # A column without a least width does not fold.
+            if not 0 < least < widths[i]:
+                continue
+            cells = [[cell_len(word) for word in line[i].text.split(" ")] for line in sample]
+            folds = _count_folds(cells, widths[i])
+            for narrow in range(max(least, widths[i] - excess), widths[i]):
+                added = _count_folds(cells, narrow) - folds
+                # Of two equal steps, the names keep their room.
+                steps.append((added / (widths[i] - narrow), i == 0, i, narrow))
         # Nothing folds any more: the table is left wider than the terminal, and nothing in it is cut.
-        if not foldable:
+        if not steps:
             return
-        # Names give way first: only those that are too long take a further line, whereas a narrow column of
-        # prose folds in most rows.
-        widths[0 if 0 in foldable else max(foldable, key=widths.__getitem__)] -= 1
+        *_, i, narrow = min(steps)
+        excess -= widths[i] - narrow
+        widths[i] = narrow
+
+
+def _count_folds(cells: Sequence[Sequence[int]], width: int) -> int:
+    """Count the lines beyond the first that cells take in a column, by the lengths of their words."""
+    folds = 0
+    for words in cells:
+        if max(words) > width:
+            folds += 1
+            continue
+        used = -1
+        for size in words:
+            used += 1 + size
+            if used > width:
+                folds, used = folds + 1, size
+    return folds
 
 
 def _fold_row(row: Sequence[_Cell], widths: Sequence[int]) -> Iterator[list[_Cell]]:

@@ -218,7 +218,7 @@ def _list_context(
         _describe_undeclared,
         count_left_out("config", SEE),
         title="Configs that no manifest declares",
-        subtitle="on declared resources; reported, not changed",
+        subtitle="reported, not changed",
         share=0.3,
         few=_MAX_UNDECLARED,
         most=_MAX_UNDECLARED // 2,

@@ -32,8 +32,8 @@ def divisible_count(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partition count has few divisors.
 
     If the number of members does not divide the partition count, some members read more partitions than
-    others: 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule
-    suggests the nearest better count. Up to 3, above 360, and powers of two are not reported.
+    others: 12 are even among 1, 2, 3, 4, 6 and 12 members. The rule suggests the nearest better count.
+    Up to 3, above 360, and powers of two are not reported.
     """
     partitions, brokers = topic.partitions, topic.context.brokers
     better = _find_better_count(partitions or 0, brokers, _find_fewest(topic))

@@ -92,11 +92,13 @@ def min_insync_replicas(topic: DeclaredTopic) -> Iterator[Finding]:
 
 
 def _fitting(replicas: int, least: int, context: RuleContext) -> str:
-    """Suggest more replicas first: fewer in sync make acknowledged writes less safe."""
-    lower = setting(_MIN_ISR, max(1, replicas - 1))
+    lower_isr, higher_factor = setting(_MIN_ISR, max(1, replicas - 1)), setting(_REPLICAS, least + 1)
     if context.brokers is not None and context.brokers <= least:
-        return f"write {lower} (there {_are(context.brokers)}, too few for {least + 1} replicas)"
-    return f"write {setting(_REPLICAS, least + 1)}, or {lower} if the topic's data may be lost"
+        return f"write {lower_isr} (there {_are(context.brokers)}, too few for {least + 1} replicas)"
+    # With one replica in sync, an acknowledged write may be on one broker only.
+    if replicas > 2:
+        return f"write {lower_isr}, or {higher_factor}"
+    return f"write {higher_factor}, or {lower_isr} if its data may be lost"
 
 
 def _is_live(topic: DeclaredTopic, replicas: int, least: int) -> bool:

@@ -66,16 +66,7 @@ _FROM_NOTHING = {"access", "agent", "fewer-partitions", "quickstart", "tutorial"
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"agent", "gitops"}
 """Stories whose configuration names the broker, and no variable."""
-_OFFLINE = {
-    "add-a-topic",
-    "rules",
-    "client-config",
-    "profiles",
-    "kafka-gitops",
-    "julieops",
-    "topicctl",
-    "others",
-}
+_OFFLINE = {"add-a-topic", "client-config", "profiles", "kafka-gitops", "julieops", "topicctl", "others"}
 """Stories that ask no cluster."""
 _DAILY = {"access", "quickstart", "tutorial", *_OFFLINE}
 """What a newcomer types first, and what costs next to nothing."""

@@ -300,7 +300,9 @@ class BrokerSocket:
         return memoryview(buffer)
 
     def _translate(self, error: Exception, during: str = "") -> ClusterError:
-        text = f"{self._name}: {one_line(str(error))}{during}"
+        # Without the number of the error: its meaning follows.
+        reason = getattr(error, "strerror", None) or str(error)
+        text = f"{self._name}: {one_line(reason)}{during}"
         hung_up = isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError)
         if hung_up and (alert := self._pending_alert()) is not None:
             error, hung_up = alert, False

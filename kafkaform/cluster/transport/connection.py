@@ -40,7 +40,9 @@ _PAUSE_S = 0.1
 """The time between attempts to reach a cluster, whose brokers may be starting."""
 _SILENT_S = 1.0
 """The time after which a waiting user is told what the command waits for."""
-_HINT = "check the address, the network and security.protocol (TLS ports do not answer plain text)"
+_HINT = (
+    "check that brokers run there, the network, and security.protocol (TLS ports do not answer plain text)"
+)
 
 
 class locked_property(Generic[T]):  # noqa: N801 - used as a decorator, like functools.cached_property

@@ -248,7 +248,7 @@ def explain_recreation(uid: str | None) -> str:
     """Return the way to fewer partitions under the same name, without the records."""
     if uid is None:
         return "`recreate` needs topic ids, which these brokers do not have (Kafka 2.8 does)"
-    return f"if the records may go, write {setting(RECREATE, uid)} beside it, and the topic is created again"
+    return f"if the records may go, write {setting(RECREATE, uid)} below `spec:`: the topic is created again"
 
 
 def _judge_replication_factor(path: str, context: UpdateContext) -> RiskAssessment:

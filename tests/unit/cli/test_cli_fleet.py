@@ -24,6 +24,7 @@ from kafkaform.report.fleet import (
     fleet_to_json,
     fleet_to_markdown,
     render_fleet,
+    render_overview,
 )
 from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project
@@ -122,6 +123,11 @@ def test_fleet_markdown_stays_within_comment_limit(clusters: int) -> None:
     shown = text.count("### Changes")
     assert shown + text.count("report left out: too long") == clusters
     assert shown >= clusters // 2
+
+
+def test_overview_lists_problems_of_unread_clusters() -> None:
+    failed = FailedCluster("prod", None, "1 problem in the input", "", ("kafkaform.yaml:9:7: not set",))
+    assert "kafkaform.yaml:9:7: not set" in render_overview([failed]).plain
 
 
 def test_fleet_output_is_printable_and_counts_held_back() -> None:

@@ -85,6 +85,7 @@ def test_commands_are_documented() -> None:
         found = cli.get_command(click.Context(cli), name)
         assert found is not None
         assert (found.help or "").splitlines()[0] == summary
+        assert len(summary) <= 61, "the list of commands has a line each in 80 columns"
 
 
 def test_help_imports_no_clients() -> None:

@@ -58,11 +58,27 @@ def test_wide_names_in_other_columns_follow_row() -> None:
     columns = (Column("TOPIC", least=8), Column("GROUPS", least=8), Column("TEAM", least=4))
     rows = [("orders.v1", "consumer-of-orders, b", "shop"), ("x", "a, b", "shop")]
     assert table(columns, rows, 26).plain.split("\n") == [
-        "TOPIC     GROUPS      TEAM",
-        "orders.v1",
-        "                      shop",
+        "TOPIC      GROUPS     TEAM",
+        "orders.v1             shop",
         "     consumer-of-orders, b",
-        "x         a, b        shop",
+        "x          a, b       shop",
+    ]
+
+
+def test_columns_are_narrowed_where_fewest_cells_fold() -> None:
+    columns = (Column("TOPIC", least=4), Column("GROUPS", least=8), Column("SIZE"))
+    rows = [
+        ("orders.v1", "billing, shop, audit", "1 GiB"),
+        ("orders.v2", "-", "1 GiB"),
+        ("a.much.longer.name", "-", "1 GiB"),
+    ]
+    assert table(columns, rows, 32).plain.split("\n") == [
+        "TOPIC         GROUPS       SIZE",
+        "orders.v1     billing,     1 GiB",
+        "              shop, audit",
+        "orders.v2     -            1 GiB",
+        "a.much.longer.name",
+        "              -            1 GiB",
     ]
 
 

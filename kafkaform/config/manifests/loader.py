@@ -111,8 +111,9 @@ class Context(Value):
         Args:
             named: The names that have overrides.
         """
-        # Overrides for a cluster with the name of an environment are those of the environment.
-        if self.cluster is None or self.cluster in (self.environments or ()):
+        # Clusters without an environment often have manifests of their own, in a folder for each. Overrides
+        # for a cluster with the name of an environment are those of the environment.
+        if None in {self.cluster, self.environment} or self.cluster in (self.environments or ()):
             return None
         others = (name for name in self.clusters if name not in {self.cluster, *named})
         return next((name for name in others if self.clusters[name] == self.environment), None)

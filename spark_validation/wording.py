@@ -612,7 +612,7 @@ def advise_split(
     parts: list[str] = []
     for key, suffixes in splits[:_MAX_KEYS]:
         noun = "" if parts else " salts"
-        named = f" ({join_items(suffixes)})" if known else ""
+        named = f" ({_join_suffixes(suffixes)})" if known else ""
         parts.append(f"{name_key(key)} into {len(suffixes)}{noun}{named}")
     counts = [len(suffixes) for _, suffixes in splits[_MAX_KEYS:]]
     if counts:
@@ -627,6 +627,17 @@ def advise_split(
         f"To stay within {goal}, split {join_items(parts)}{how}: the fullest then has {after}"
         ". Order is kept only within a salt."
     )
+
+
+def _join_suffixes(suffixes: Sequence[str]) -> str:
+    """Join suffixes, three or more in a row as `#0 to #4`."""
+    runs: list[list[str]] = []
+    for suffix in suffixes:
+        if runs and int(suffix[1:]) == int(runs[-1][-1][1:]) + 1:
+            runs[-1].append(suffix)
+        else:
+            runs.append([suffix])
+    return join_items([item for run in runs for item in ([f"{run[0]} to {run[-1]}"] if run[2:] else run)])
 
 
 def advise_spread(splits: Sequence[tuple[HotKeyResult, Sequence[str]]], goal: str, after: str) -> str:

@@ -73,7 +73,9 @@ def read_salted_keys(sentence: str, keys: dict[str, bytes]) -> dict[bytes, list[
     found = re.findall(r"key ([0-9a-f]{12}) into (\d+)(?: salts)? \(([^)]*)\)", sentence)
     split = {}
     for digest, count, suffixes in found:
-        split[keys[digest]] = [keys[digest] + suffix.encode() for suffix in re.findall(r"#\d+", suffixes)]
+        runs = re.findall(r"#(\d+)(?: to #(\d+))?", suffixes)
+        numbers = [number for low, high in runs for number in range(int(low), int(high or low) + 1)]
+        split[keys[digest]] = [keys[digest] + b"#%d" % number for number in numbers]
         assert len({*split[keys[digest]]}) == int(count)
     return split
 

@@ -165,13 +165,20 @@ def build_document(
 ) -> ReportDocument:
     """Build the document of a report, with the most skewed topics first."""
     topics = sorted(report.topics, key=severity)
+    several = len(topics) > 1
+    # The advice of a single topic is below its findings: it is not repeated as a hint.
+    advice = () if several else {text.rstrip(".").lower() for topic in topics for text in topic.advice}
     findings = [
-        Diagnostic(finding.code, Severity(finding.severity), finding.message, suggestion=finding.suggestion)
+        Diagnostic(
+            finding.code,
+            Severity(finding.severity),
+            finding.message,
+            suggestion=None if (finding.suggestion or "").lower() in advice else finding.suggestion,
+        )
         for topic in topics
         for finding in topic.findings
     ]
     findings.sort(key=lambda finding: [*Severity].index(finding.severity))
-    several = len(topics) > 1
     anchors = {topic.name: f"t{number}" for number, topic in enumerate(topics)}
     index = Section(
         topics if several else (),

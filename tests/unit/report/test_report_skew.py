@@ -61,6 +61,17 @@ def table(text: str, header: str) -> list[list[str]]:
 # --- what is said ----------------------------------------------------------------------------------
 
 
+def test_advice_of_single_topic_is_not_repeated_as_hint() -> None:
+    hint = "split the hottest key"
+    topic = replace(
+        samples.hot(),
+        advice=("Split the hottest key.",),
+        findings=(SkewFinding("KF501", "error", "uneven", hint),),
+    )
+    assert f"hint: {hint}" not in render_topics(topic).plain
+    assert f"hint: {hint}" in render_topics(topic, replace(topic, name="other")).plain
+
+
 def test_policy_reason_is_printed_once() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
     assert "  Policy: nobody can tell." in lines(judged)

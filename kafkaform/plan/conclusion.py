@@ -55,7 +55,7 @@ def conclude(difference: Diff, gated: Iterable[GatedChange], facts: Facts, polic
             )
         ),
         unknown=difference.unknown,
-        successions=facts.get(SuccessionFacts).names,
+        successions=facts.get(SuccessionFacts).planned,
     )
 
 
@@ -79,7 +79,7 @@ def conclude_saved(saved: Plan, gated: Sequence[GatedChange], facts: Facts) -> P
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
         consents=tuple(sorted(consents)),
         diagnostics=tuple(dict.fromkeys(notes)),
-        successions=facts.get(SuccessionFacts).names,
+        successions=facts.get(SuccessionFacts).planned,
     )
 
 

@@ -535,10 +535,10 @@ class Itemized(EditLocator):
     def combine(
         self, manifests: Sequence[Desired], read_by: ReadTopics, /
     ) -> tuple[Sequence[Desired], Sequence[Problem]]:
-        """Return the resources that all manifests of the kind declare together, and the problems of that.
+        """Return the resources of the kind that all manifests declare together, and the problems of that.
 
         Args:
-            manifests: The manifests, each as the resource of its name.
+            manifests: The manifests of all kinds, each as the resource of its name.
             read_by: Returns the topics that a declared group reads; None if they are not declared.
         """
 

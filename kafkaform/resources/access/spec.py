@@ -245,7 +245,7 @@ def _combine_intents(
     locations: Mapping[str, Sequence[tuple[Desired, Keys]]],
 ) -> Desired:
     own = [manifest for manifest in manifests if manifest.ref.kind == NAME]
-    first = manifests[0]
+    first = [*own, *manifests][0]
     # Reversed, so that of equal names the first manifest has the last word.
     intents = [manifest.intent for manifest in reversed(manifests)]
     intent = replace(
@@ -256,10 +256,11 @@ def _combine_intents(
         waivers={code: reason for each in intents for code, reason in each.waivers.items()},
         deletion_protection=any(each.intent.deletion_protection for each in own),
         undeclared=Undeclared.RESET if own else Undeclared.KEEP,
-        spec=own[0].intent.spec if own else {},
+        spec=first.intent.spec if own else {},
     )
     ref = ResourceRef(NAME, principal)
-    return Desired(ref, state, intent, first.location, AclLocations(manifests, locations))
+    location = first.location if own else first.locate(CLOSE_WRITES)
+    return Desired(ref, state, intent, location, AclLocations(manifests, locations))
 
 
 def _expand(

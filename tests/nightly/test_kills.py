@@ -139,7 +139,7 @@ def test_succession_is_completed(killed: KilledProject, kill: Kill, protocol: st
     write_numbers(servers, new, range(40 + len(early), 60))
     numbers += read_numbers(servers, group, old, 15, protocol)
     if kill.step in {"CommitInitialOffsets", "result"}:
-        killed.apply_killed("succession: move the group")
+        killed.apply_killed(f"succession: move the {protocol} group")
     killed.apply()
     numbers += read_numbers(servers, group, new, 20, protocol)
     check_order(numbers, range(60))

@@ -72,7 +72,7 @@ def attribute_changes(
     dropped = [
         _DroppedResource(before[ref], added, context, named_by.get(ref, []))
         for ref in gone
-        if ref in plan.unmanaged or ref in context.invisible or _is_left(before[ref], context)
+        if _is_left(before[ref], plan, context)
     ]
     # What is in use comes first: reports show the first of many in full.
     notes = [each.describe() for each in sorted(dropped, key=lambda each: (not each.is_used, -each.bytes))]
@@ -183,12 +183,12 @@ def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> fro
     return frozenset(present.difference(declared.ref for declared in desired))
 
 
-def _is_left(earlier: Desired, context: RuleContext) -> bool:
-    """Return whether a resource that is no longer declared exists; of items, such as ACLs, whether one does."""
-    live = context.live.get(earlier.ref)
-    if live is None or not isinstance(KINDS[earlier.ref.kind], Itemized):
-        return live is not None
-    return not live.state.keys().isdisjoint(earlier.state or ())
+def _is_left(earlier: Desired, plan: Plan, context: RuleContext) -> bool:
+    """Return whether what is no longer declared exists, or may: of items, such as ACLs, at least one."""
+    ref, live = earlier.ref, context.live.get(earlier.ref)
+    if live is not None and isinstance(KINDS[ref.kind], Itemized):
+        return not live.state.keys().isdisjoint(earlier.state or ())
+    return ref in plan.unmanaged or ref in context.invisible or live is not None
 
 
 _MAX_NAME_LENGTH = 120

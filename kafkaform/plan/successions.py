@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import EVERYONE
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
@@ -22,7 +21,7 @@ from kafkaform.resources.succession import (
     SUCCEEDS,
     Predecessor,
     SuccessionFacts,
-    closing_acl,
+    closing_path,
     find_predecessor,
     get_duration,
 )
@@ -76,10 +75,12 @@ def open_predecessors(desired: Sequence[Desired], observation: Observation) -> S
     live = observation.resources.get(_EVERYONE)
     state = {**everyone.state}
     for topic in desired:
-        name, spec = find_predecessor(topic), topic.intent.spec
-        if name is None or CLOSE_WRITES not in spec or (spec[CLOSE_WRITES] and topic_ref(name) in closable):
+        path = closing_path(topic)
+        is_closed = (
+            topic.intent.spec.get(CLOSE_WRITES) and topic_ref(find_predecessor(topic) or "") in closable
+        )
+        if path is None or is_closed:
             continue
-        path = write_path(closing_acl(name))
         if any(manifest.ref.kind == ACCESS.name for manifest in find_declaring(everyone, path)):
             continue
         state.pop(path, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, cast
 
+from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import EVERYONE, WILDCARD, Acl, ResourceType
 from kafkaform.core.plans import PlannedSuccession
 from kafkaform.core.values import Value, field
@@ -242,6 +243,12 @@ def find_predecessor(topic: Desired) -> str | None:
 def closing_acl(predecessor: str) -> Acl:
     """Return the ACL that closes a topic to producers."""
     return Acl(ResourceType.TOPIC, predecessor, False, EVERYONE, WILDCARD, "Write", False)
+
+
+def closing_path(topic: Desired) -> str | None:
+    """Return the field of `Access/User:*` that a topic's `closeWrites` is about; None without it."""
+    name = find_predecessor(topic)
+    return None if name is None or CLOSE_WRITES not in topic.intent.spec else write_path(closing_acl(name))
 
 
 def get_duration(topic: Desired, name: str) -> int:

@@ -32,7 +32,7 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.base import ListItem, ManifestEdit, Written
-from kafkaform.resources.succession import CLOSE_WRITES, closing_acl, find_predecessor
+from kafkaform.resources.succession import CLOSE_WRITES, closing_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -197,7 +197,7 @@ def _select_effective(manifests: Sequence[Desired]) -> Sequence[Desired]:
 
 def _list_principals(manifest: Desired) -> list[str]:
     if manifest.ref.kind != NAME:
-        return [EVERYONE] if CLOSE_WRITES in manifest.intent.spec else []
+        return [EVERYONE] if closing_path(manifest) is not None else []
     return cast("list[str]", manifest.intent.spec.get("principals", []))
 
 
@@ -247,7 +247,7 @@ def _combine_intents(
     own = [manifest for manifest in manifests if manifest.ref.kind == NAME]
     first = [*own, *manifests][0]
     # Reversed, so that of equal names the first manifest has the last word.
-    intents = [manifest.intent for manifest in reversed(manifests)]
+    intents = [_select_consents(manifest) for manifest in reversed(manifests)]
     intent = replace(
         first.intent,
         keyed=None,
@@ -263,14 +263,23 @@ def _combine_intents(
     return Desired(ref, state, intent, location, AclLocations(manifests, locations))
 
 
+def _select_consents(manifest: Desired) -> Intent:
+    """Return the intent of a manifest; of a topic, with the consents to its own ACL only."""
+    if manifest.ref.kind == NAME:
+        return manifest.intent
+    scope = f"of {closing_path(manifest)}"
+    allow = {head: why for head, why in manifest.intent.allow.items() if head.partition(" ")[2] == scope}
+    return replace(manifest.intent, allow=allow)
+
+
 def _expand(
     manifest: Desired, principal: str, topics_of: ReadTopics, problems: list[Problem]
 ) -> Iterator[tuple[Acl, Keys]]:
     """Yield the ACLs that a manifest gives a principal, each with the keys of the right in the spec."""
     if manifest.ref.kind != NAME:
-        predecessor = find_predecessor(manifest)
-        if predecessor is not None and manifest.intent.spec[CLOSE_WRITES]:
-            yield closing_acl(predecessor), (CLOSE_WRITES,)
+        path = closing_path(manifest)
+        if path is not None and manifest.intent.spec[CLOSE_WRITES]:
+            yield parse_path(path, principal), (CLOSE_WRITES,)
         return
     spec = cast("dict[str, Any]", manifest.intent.spec)
 

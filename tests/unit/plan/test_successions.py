@@ -376,6 +376,7 @@ def test_tombstone_in_the_middle_of_a_chain_waits_for_earlier_groups(cluster: Me
 # --- closeWrites -----------------------------------------------------------------------------------
 
 DENIAL = "deny Write on topic old"
+CONSENT = f"access-removal of {DENIAL}: TICKET-1"
 
 
 def load_closing(
@@ -413,9 +414,30 @@ def closed(cluster: MemoryCluster, tmp_path: Path) -> MemoryCluster:
     cluster.commit("g", {**READ_ALL, ("new", 0): 0})
     give(cluster, "User:a", "allow Write on topic old", "allow Read on topic old")
     give(cluster, EVERYONE, "allow Describe on topic other", "deny Write on topic other")
-    allow = f"access-removal of {DENIAL}: TICKET-1"
-    assert carry_out(cluster, *load_closing(tmp_path, True, allow=allow)) == ["Access/User:*"]
+    assert carry_out(cluster, *load_closing(tmp_path, True, allow=CONSENT)) == ["Access/User:*"]
     return cluster
+
+
+@pytest.mark.parametrize("others", [(), ("allow Describe on topic other",)], ids=("created", "updated"))
+@pytest.mark.parametrize(
+    ("allow", "status", "idle"),
+    [
+        (CONSENT, Status.PLANNED, ["Topic/new"]),
+        ("access-removal: x", Status.NEEDS_CONSENT, ["Topic/new", "Topic/new"]),
+        (
+            "access-removal of allow Describe on topic other: x",
+            Status.NEEDS_CONSENT,
+            ["Topic/new", "Topic/new"],
+        ),
+    ],
+)
+def test_topic_consents_to_its_own_denial_only(
+    cluster: MemoryCluster, tmp_path: Path, others: Iterable[str], allow: str, status: Status, idle: list[str]
+) -> None:
+    give(cluster, EVERYONE, *others)
+    plan = plan_for(cluster, *load_closing(tmp_path, True, allow=f"{allow}\nretention-cut from 7d: y"))
+    assert list_changes(plan) == [("Access/User:*", status)]
+    assert [str(note.ref) for note in plan.diagnostics if note.code == "KF417"] == idle
 
 
 def test_closing_needs_consent_and_names_writers(cluster: MemoryCluster, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
@@ -171,7 +172,7 @@ def test_closed_predecessor_refuses_producers_until_it_is_deleted(
 
     old = project.topic("old", partitions=2)
     group = declare_group(old)
-    durations = {"quietPeriod": "1s", "recoveryWindow": "1s"}
+    durations: dict[str, Any] = {"quietPeriod": "1s", "recoveryWindow": "1s"}
     topics = [old, project.topic("new", succeeds=old, **durations)]
     declare(project, "writer", principals=[principal_of(writer)], produces=topics)
     consumes = [{"group": group, "topics": topics}]
@@ -191,8 +192,8 @@ def test_closed_predecessor_refuses_producers_until_it_is_deleted(
     (succession,) = project.run("succession", "--format", "json").json["successions"]
     assert f"{old} is closed to producers, except for super users" in succession["notes"]
     assert succession["writers"] == []
-    where = ("--bootstrap-server", kafka_acl.sasl_bootstrap_servers)
-    where = (*where, "--command-config", watcher.write_java_properties(tmp_path))
+    account_file = watcher.write_java_properties(tmp_path)
+    where = ("--bootstrap-server", kafka_acl.sasl_bootstrap_servers, "--command-config", account_file)
     report = project.run("doctor", *where, "--format", "json").json
     (finding,) = (finding for finding in report["diagnostics"] if finding["code"] == "KF314")
     assert "some groups may be missing" in finding["message"]

@@ -72,7 +72,6 @@ def open_predecessors(desired: Sequence[Desired], observation: Observation) -> S
         return desired
     existing = observation.resources.keys() | observation.invisible.keys()
     closable = existing - {each.ref for each in desired if each.state is None}
-    live = observation.resources.get(_EVERYONE)
     state = {**everyone.state}
     for topic in desired:
         path = closing_path(topic)
@@ -84,7 +83,7 @@ def open_predecessors(desired: Sequence[Desired], observation: Observation) -> S
         if any(manifest.ref.kind == ACCESS.name for manifest in find_declaring(everyone, path)):
             continue
         state.pop(path, None)
-        if live is not None and path in live.state:
+        if _EVERYONE in observation.resources:
             state[path] = None
     others = [each for each in desired if each is not everyone]
     # Without anything to compare, it would be reported as a resource that does not exist.

@@ -29,6 +29,7 @@ from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.history import render_history
 from kafkaform.report.plan import render_plan
+from kafkaform.resources import ACCESS
 from kafkaform.resources.groups import Group, Position
 from kafkaform.resources.succession import (
     GroupStage,
@@ -469,6 +470,9 @@ def test_closing_is_shown_and_drift_finds_its_removal(closed: MemoryCluster, tmp
     closed._contents.acls.remove(parse_path(DENIAL, EVERYONE))
     (drifted,) = drift_in(closed, *declared).resources
     assert str(drifted.ref) == "Access/User:*"
+    # An adoption edits no manifest of a topic.
+    (everyone,) = (each for each in declared if each.ref == drifted.ref)
+    assert [type(ACCESS.locate_edit(everyone, path, None)) for path in (DENIAL, "state")] == [str, str]
     (succession,) = add_writers([succession], declared, closed.access)
     assert [writer.principal for writer in succession.writers] == ["User:a"]
 
@@ -557,6 +561,15 @@ def test_denial_of_a_predecessor_that_is_gone_is_removed(closed: MemoryCluster, 
     declared = load_closing(tmp_path, True, old="absent")
     assert carry_out(closed, *declared) == ["Access/User:*"]
     assert carry_out(closed, *declared) == []
+
+
+@pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
+def test_nothing_is_opened_without_acls(
+    cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str
+) -> None:
+    plan = plan_for(cluster, *load_closing(tmp_path, closes, old=old))
+    assert "Access/User:*" not in [str(change.ref) for change in plan.changes]
+    assert "KF420" not in [note.code for note in plan.diagnostics]
 
 
 def test_closing_without_predecessor_is_invalid(tmp_path: Path) -> None:

@@ -85,10 +85,10 @@ def open_predecessors(desired: Sequence[Desired], observation: Observation) -> S
         state.pop(path, None)
         if _EVERYONE in observation.resources:
             state[path] = None
-    others = [each for each in desired if each is not everyone]
+    further = [each for each in desired if each is not everyone]
     # Without anything to compare, it would be reported as a resource that does not exist.
     is_empty = not state and everyone.intent.undeclared is Undeclared.KEEP
-    return others if is_empty else [*others, replace(everyone, state=state)]
+    return further if is_empty else [*further, replace(everyone, state=state)]
 
 
 def add_successions(

@@ -27,8 +27,8 @@ from kafkaform.core.errors import (
     RequestRejected,
 )
 from kafkaform.core.lock import unguarded
-from kafkaform.core.model import Recreate, Status
-from kafkaform.core.operations import Operation, batches
+from kafkaform.core.model import Delete, Recreate, Status
+from kafkaform.core.operations import Operation, Phase, batches
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import Value, field
 from kafkaform.plan.preconditions import hide_offsets, list_fields
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Change, Observation, ResourceRef
-    from kafkaform.core.operations import Phase
     from kafkaform.core.plans import Plan
 
 VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S
@@ -243,13 +242,15 @@ class _Run:
                 yield from ((operation_type, batch) for batch in batches(unsent))
 
     def _find_failed_need(self, operation: Operation) -> ClusterError | None:
-        """Return the error of an operation that needs a topic which was to be recreated, and was not."""
+        """Return the error of an operation that needs a topic which was not replaced, or not deleted."""
         for ref in operation.needs:
             needed = self._changes.get(ref)
-            if needed is None or not isinstance(needed.planned.change, Recreate):
+            if needed is None or needed.is_carried_out:
                 continue
-            if not needed.is_carried_out:
+            if isinstance(needed.planned.change, Recreate):
                 return ClusterError(f"waits for {ref}, which was not recreated")
+            if isinstance(needed.planned.change, Delete) and operation.phase is Phase.RELEASE:
+                return ClusterError(f"waits for {ref}, which was not deleted")
         return None
 
     def _list_sent(self) -> list[ChangeExecution]:

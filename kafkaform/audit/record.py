@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafkaform.core.apply_result import ResourceResult
     from kafkaform.core.model import Change, FieldChange, FieldValue, ResourceRef
     from kafkaform.core.operations import Operation
-    from kafkaform.core.plans import Consent, PlannedChange
+    from kafkaform.core.plans import Consent, PlannedChange, PlannedSuccession
 
 
 FORMAT_VERSION = 1
@@ -105,7 +105,7 @@ def render_intent(
     common: _Json,
     planned: PlannedChange,
     consents: Sequence[Consent],
-    successions: Mapping[str, str],
+    successions: Mapping[str, PlannedSuccession],
 ) -> Iterator[str]:
     """Render the intended change of one resource; `successions` are those of the plan."""
     change = planned.change
@@ -129,18 +129,20 @@ def render_intent(
     return _render_lines(document, "fields")
 
 
-def _find_steps(change: Change, paths: Collection[str], successions: Mapping[str, str]) -> list[_Json]:
+def _find_steps(
+    change: Change, paths: Collection[str], successions: Mapping[str, PlannedSuccession]
+) -> list[_Json]:
     """Return the steps of successions that a change takes."""
     if is_group(change.ref):
         step = "first offsets"
         successors = {topic for path, topic in GROUP.first_offsets(change).items() if path in paths}
     elif is_topic(change.ref) and isinstance(change, Delete | Recreate):
         step = "predecessor deleted" if isinstance(change, Delete) else "predecessor recreated"
-        successors = {successor for successor, name in successions.items() if name == change.ref.name}
+        successors = {name for name, each in successions.items() if each.predecessor == change.ref.name}
     else:
         return []
     known = sorted(successors & successions.keys())
-    return [{"from": successions[successor], "to": successor, "step": step} for successor in known]
+    return [{"from": successions[name].predecessor, "to": name, "step": step} for name in known]
 
 
 def render_result(change_id: str, at: str, ended: ResourceResult) -> Iterator[str]:

@@ -26,7 +26,7 @@ from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, count_shared, quoted
 from kafkaform.resources import ACCESS, GROUP, KINDS, TOPIC, consent
-from kafkaform.resources.succession import SUCCEEDS
+from kafkaform.resources.succession import CLOSE_WRITES, SUCCEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +42,8 @@ _FALLBACKS = {"partitions": 6, "replicationFactor": 3}
 """Values of required fields where there are neither defaults nor neighbours: those of the starter."""
 _COPIED = ("retention", "keyed")
 """Fields of topics that each manifest should state, and that are the same for most topics of a team."""
-_OF_ONE_TOPIC = frozenset({"recreate", SUCCEEDS})
-"""Fields that a successor does not take over: the id of the live topic, and its own predecessor."""
+_OF_ONE_TOPIC = frozenset({"recreate", SUCCEEDS, CLOSE_WRITES})
+"""Fields that a successor does not take over: the id of the live topic, and those about its predecessor."""
 
 
 class Neighbour(Value):

@@ -60,6 +60,8 @@ class Phase(IntEnum):
     """What readers lose, such as offsets."""
     DELETE = auto()
     """Deletions."""
+    RELEASE = auto()
+    """What deletions rely on, such as denials: a topic stays closed until it is deleted."""
 
 
 class Operation(AbstractValue):

@@ -151,6 +151,14 @@ class CostChange(Value):
     uncounted: tuple[str, ...] = ()
 
 
+class PlannedSuccession(Value):
+    """The topic that another one succeeds, and the durations of its manifest, in milliseconds."""
+
+    predecessor: str
+    quiet_ms: int
+    recovery_ms: int
+
+
 class Plan(Value):
     """The changes that turn the observed into the desired state, in a stable order.
 
@@ -167,7 +175,7 @@ class Plan(Value):
         subset: Whether it covers only a part of the managed resources, as requested.
         readers: Declared groups that read topics which change.
         cost: What the changes cost; None if no prices are declared.
-        successions: The existing predecessor of each topic that succeeds another one, by name.
+        successions: The topics that succeed others which exist, by name.
     """
 
     cluster_id: str
@@ -183,7 +191,7 @@ class Plan(Value):
     readers: tuple[AffectedConsumer, ...] = ()
     unvalidated: tuple[ResourceRef, ...] = ()
     cost: CostChange | None = None
-    successions: Mapping[str, str] = field(default_factory=dict)
+    successions: Mapping[str, PlannedSuccession] = field(default_factory=dict)
 
     def select_by_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """Return the changes of one status, in order."""

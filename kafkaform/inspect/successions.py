@@ -15,7 +15,14 @@ from kafkaform.plan.planning import list_resources_to_read
 from kafkaform.plan.successions import read_predecessors
 from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
 from kafkaform.resources.groups import GroupReading
-from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, TopicWriter
+from kafkaform.resources.succession import (
+    GroupProgress,
+    GroupStage,
+    Predecessor,
+    Succession,
+    TopicWriter,
+    closing_acl,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -132,14 +139,15 @@ def add_writers(
         read_access: Reads the live ACLs.
     """
     try:
-        live = read_access().acls
+        live = {*read_access().acls}
     except NotOffered:  # without an authorizer, there is nothing to close
         return [*successions]
     except ClusterError as error:
         return [replace(each, unread_writers=error.message) for each in successions]
     accesses = {each.ref.name: each for each in desired if each.ref.kind == ACCESS.name}
     declared = [parse_path(path, name) for name, access in accesses.items() for path in access.state or ()]
-    authorizer = Authorizer({*live, *declared}, AuthorizerSettings())
+    # A denial has no effect before it is applied.
+    authorizer = Authorizer(live.union(acl for acl in declared if acl.is_allowed), AuthorizerSettings())
     added = []
     for succession in successions:
         writers = []
@@ -150,7 +158,10 @@ def add_writers(
             is_declared = access is not None and path in (access.state or ())
             location = access.locate(path) if access is not None and is_declared else None
             writers.append(TopicWriter(grant.principal, grant.acl.describe_right(), location))
-        added.append(replace(succession, writers=writers) if succession.predecessor else succession)
+        if succession.predecessor is not None:
+            closed = closing_acl(succession.name) in live
+            succession = replace(succession, writers=writers, closed=closed)
+        added.append(succession)
     return added
 
 

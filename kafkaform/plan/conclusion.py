@@ -13,7 +13,7 @@ from kafkaform.resources import KINDS, list_topics_read, topic_ref
 from kafkaform.resources.base import PlanWide
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, find_covering, split_head
 from kafkaform.resources.name_globs import matches
-from kafkaform.resources.succession import SuccessionFacts
+from kafkaform.resources.succession import SuccessionFacts, closing_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -55,7 +55,7 @@ def conclude(difference: Diff, gated: Iterable[GatedChange], facts: Facts, polic
             )
         ),
         unknown=difference.unknown,
-        successions=facts.get(SuccessionFacts).names,
+        successions=facts.get(SuccessionFacts).planned,
     )
 
 
@@ -79,7 +79,7 @@ def conclude_saved(saved: Plan, gated: Sequence[GatedChange], facts: Facts) -> P
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
         consents=tuple(sorted(consents)),
         diagnostics=tuple(dict.fromkeys(notes)),
-        successions=facts.get(SuccessionFacts).names,
+        successions=facts.get(SuccessionFacts).planned,
     )
 
 
@@ -103,6 +103,8 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
     }
     for head in sorted(set(annotated) - used):
         hazard, bound = split_head(head)
+        if bound and bound == f"of {closing_path(desired)}":
+            continue  # it is for the ACL of everyone
         # The consent is used once the data can be read; until then, only one to `unread-data` counts.
         if hazard in unread:
             continue

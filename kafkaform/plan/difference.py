@@ -296,6 +296,9 @@ def _diff_resource(
     # Without what cannot be applied now, such as first offsets of a group that has members; with the planned
     # replicas.
     state = kind.reconcile(desired.state, observed, facts)
+    if desired.intent.undeclared is Undeclared.KEEP:
+        # Such as ACLs of `User:*`, of which only the manifest of a topic declares one.
+        state = {path: value for path, value in state.items() if value is not None or path in desired.state}
     target: dict[str, FieldValue] = {**state}
     if desired.intent.undeclared is Undeclared.RESET:
         # None unsets a config, so that the broker's default is in force again.

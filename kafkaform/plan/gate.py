@@ -22,9 +22,10 @@ from kafkaform.core.model import (
     Update,
     assessments,
 )
+from kafkaform.core.operations import Phase
 from kafkaform.core.plans import Plan, PlannedChange, RequiredConsent
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import code, nearest
+from kafkaform.core.wording import code, listed, nearest
 from kafkaform.plan.measuring import read_groups_concerned
 from kafkaform.plan.policy import Policy, find_protection
 from kafkaform.plan.risk_assessment import take_higher_risk
@@ -159,7 +160,8 @@ def review_changes(
         else change
         for change in gated
     )
-    return Review(tuple(_leave_out_kept_offsets(gated)), (*findings, *notes), context)
+    gated = tuple(_keep_denials(_leave_out_kept_offsets(gated), policy))
+    return Review(gated, (*findings, *notes), context)
 
 
 def _leave_out_kept_offsets(gated: Sequence[GatedChange]) -> Iterator[GatedChange]:
@@ -176,6 +178,23 @@ def _leave_out_kept_offsets(gated: Sequence[GatedChange]) -> Iterator[GatedChang
             if all(topic_ref(first.get(field.path, "")) in kept for field in update.fields):
                 continue
         yield each
+
+
+def _keep_denials(gated: Iterable[GatedChange], policy: Policy) -> Iterator[GatedChange]:
+    """Yield the changes; one that removes a denial is refused if its topic is to be deleted, and is not."""
+    gated = [*gated]
+    kept = {
+        change.planned.ref
+        for change in gated
+        if isinstance(change.planned.change, Delete) and change.planned.status is not Status.PLANNED
+    }
+    for each in gated:
+        operations = [o for o in each.planned.operations or () if o.phase is Phase.RELEASE]
+        if waiting := sorted({str(ref) for o in operations for ref in o.needs if ref in kept}):
+            reason = f"it stays until the deletion of {listed(waiting)} is applied"
+            yield _decide(each.proposal, (reason, None), policy)
+        else:
+            yield each
 
 
 def list_effective_assessments(change: Change) -> tuple[RiskAssessment, ...]:

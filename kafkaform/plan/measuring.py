@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # A little longer than auto.commit.interval.ms of consumers, 5 s by default.
 WATCH_S = 6.0
 """The seconds to watch the offsets of a group that looks empty."""
+_DOUBT_MS = 3_600_000
+"""The milliseconds after an apply that died for which offsets that are missing count as never committed."""
 
 
 def measure(
@@ -131,8 +133,9 @@ def _add_recommits(
 ) -> Facts:
     """Add to the facts the first offsets that an earlier apply committed and that are gone.
 
-    Offsets that were committed less than `offsets.retention.minutes` ago have not expired, unless no member
-    joined the group since. So what an apply whose result is not known was to commit since then is no loss.
+    What an apply whose result is not known was to commit is no loss if that was less than an hour ago: had it
+    committed, the offsets would not have expired (`offsets.retention.minutes`). Longer ago, somebody may have
+    used the group and deleted it, or changed that setting for a while: nothing shows it.
     """
     # Only in topics that exist, and stay: a new one has no records to skip or to read again.
     staying = observation.resources.keys() - {c.ref for c in changes if isinstance(c, Recreate)}
@@ -152,7 +155,7 @@ def _add_recommits(
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     committed = {ref: _find_committed(ref, topics, trail, observation) for ref, topics in offsets.items()}
     # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
-    oldest_ms = time.time_ns() // 1_000_000 - (facts.offset_retention_ms or 0)
+    oldest_ms = time.time_ns() // 1_000_000 - min(facts.offset_retention_ms or 0, _DOUBT_MS)
     if facts.offset_retention_ms is not None:
         committed = {
             ref: {

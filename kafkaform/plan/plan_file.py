@@ -21,7 +21,17 @@ from kafkaform.core.strict_json import encode_canonical
 from kafkaform.core.values import asdict
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
-from kafkaform.plan.plan_reader import ALSO, COST, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_plan, read_plan
+from kafkaform.plan.plan_reader import (
+    ALSO,
+    COST,
+    DATA_UNREAD,
+    FIGURE,
+    KEYED,
+    SUBSET,
+    SUCCESSIONS,
+    parse_plan,
+    read_plan,
+)
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -109,6 +119,7 @@ def _build_document(plan: Plan, header: PlanHeader) -> _Json:
         **({"unvalidated": [_convert_ref(r) for r in plan.unvalidated]} if plan.unvalidated else {}),
         **({SUBSET: True} if plan.subset else {}),
         **({COST: asdict(plan.cost)} if plan.cost is not None else {}),
+        **({SUCCESSIONS: _convert_successions(plan)} if plan.successions else {}),
     }
     document["digest"] = digest_of(document)
     return document
@@ -201,6 +212,10 @@ def _encode(document: _Json) -> str:
     # A pattern visits each character in Python; these two checks run in C.
     plain = text.isascii() and "\x7f" not in text
     return text if plain else _ESCAPED.sub(_escape, text)
+
+
+def _convert_successions(plan: Plan) -> list[_Json]:
+    return [{"successor": name, **asdict(each)} for name, each in plan.successions.items()]
 
 
 def _convert_change(planned: PlannedChange) -> _Json:

@@ -29,6 +29,7 @@ from kafkaform.core.plans import (
     CostChange,
     Plan,
     PlannedChange,
+    PlannedSuccession,
     UndeclaredConfig,
 )
 from kafkaform.core.printable import clipped, printable
@@ -46,6 +47,7 @@ _AGAIN = "make it with `kafkaform plan --out FILE`"
 SUBSET = "subset"
 """The member of a plan that covers only a part of the resources."""
 COST = "cost"
+SUCCESSIONS = "successions"
 KEYED = "keyed"
 """The member of a change whose manifest declares whether order per key matters."""
 DATA_UNREAD = "data_unread"
@@ -124,6 +126,10 @@ def _build_plan(document: Object) -> Plan:
         ),
         unvalidated=_build_refs(document, "unvalidated"),
         cost=_build_cost(document[COST]) if COST in document else None,
+        successions={
+            item["successor"]: PlannedSuccession(item["predecessor"], item["quiet_ms"], item["recovery_ms"])
+            for item in document.get(SUCCESSIONS, ())
+        },
     )
 
 

@@ -22,7 +22,7 @@ from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import foresee, judge
-from kafkaform.plan.successions import add_successions, list_predecessors
+from kafkaform.plan.successions import add_successions, list_predecessors, list_successors, open_predecessors
 from kafkaform.plan.validation import read_hidden, validate_plan
 from kafkaform.resources import KINDS, is_topic, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
@@ -181,7 +181,7 @@ def _plan_reading(
     facts = add_placements(facts, desired, observation, cluster, waits=not request.reading)
     facts = add_successions(facts, desired, observation, cluster, time.time_ns() // 1_000_000)
     # 3. Find the differences.
-    wants = add_tombstones(desired, observation, policy)
+    wants = open_predecessors(add_tombstones(desired, observation, policy), observation)
     difference = diff(wants, observation, facts, unseen=not request.reading)
     # 4. Measure the data, copies and groups that the changes affect, and what they do together: the facts are
     # then complete.
@@ -238,7 +238,7 @@ def judge_saved_plan(
     check_identity(facts, target)
     # A plan with nothing to apply needs no request.
     observation = Observation({})
-    successors = [Desired(ref, {}, intent) for ref, intent in saved.intents.items() if is_topic(ref)]
+    successors = list_successors(saved)
     if refs := saved.refs:
         refs |= list_predecessors(successors)
         observation = cluster.observe(refs, kinds=REPORTED, declared=saved.targets)

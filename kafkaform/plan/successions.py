@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkaform.core.acls import EVERYONE
 from kafkaform.core.errors import ClusterError
+from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
 from kafkaform.core.transactions import ProducerReading, list_places
 from kafkaform.core.units import format_duration
+from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
-from kafkaform.resources import is_topic, topic_ref
+from kafkaform.resources import ACCESS, is_topic, topic_ref
+from kafkaform.resources.access.spec import find_declaring
 from kafkaform.resources.replicas.facts import list_partitions
 from kafkaform.resources.succession import (
+    CLOSE_WRITES,
     QUIET_PERIOD,
     RECOVERY_WINDOW,
+    SUCCEEDS,
     Predecessor,
     SuccessionFacts,
+    closing_path,
     find_predecessor,
     get_duration,
 )
@@ -23,9 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.cluster.protocol import PartitionReader
-    from kafkaform.core.model import Desired, Facts, Observation, ResourceRef
+    from kafkaform.core.model import Facts, Observation
     from kafkaform.core.partitions import TopicPartition
     from kafkaform.core.transactions import ProducerState
+    from kafkaform.plan.difference import SavedPlan
+
+_EVERYONE = ResourceRef(ACCESS.name, EVERYONE)
 
 
 def map_successions(desired: Iterable[Desired]) -> dict[str, str]:
@@ -37,6 +47,48 @@ def map_successions(desired: Iterable[Desired]) -> dict[str, str]:
 def list_predecessors(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     """Return the topics that declared ones succeed."""
     return frozenset(topic_ref(name) for name in map_successions(desired).values())
+
+
+def list_successors(saved: SavedPlan) -> list[Desired]:
+    """Return the topics of a saved plan that may succeed others: by their manifests, or else as it says."""
+    planned = {
+        topic_ref(name): Intent(
+            spec={SUCCEEDS: each.predecessor, QUIET_PERIOD: each.quiet_ms, RECOVERY_WINDOW: each.recovery_ms}
+        )
+        for name, each in saved.plan.successions.items()
+    }
+    intents = {**planned, **saved.intents}
+    return [Desired(ref, {}, intent) for ref, intent in intents.items() if is_topic(ref)]
+
+
+def open_predecessors(desired: Sequence[Desired], observation: Observation) -> Sequence[Desired]:
+    """Return the declared resources without the denials that close predecessors which are to be open.
+
+    These are gone, have a tombstone, or their successor has `closeWrites: false`. A live denial is removed,
+    unless an Access manifest declares it.
+    """
+    everyone = next((each for each in desired if each.ref == _EVERYONE), None)
+    if everyone is None or everyone.state is None:
+        return desired
+    existing = observation.resources.keys() | observation.invisible.keys()
+    closable = existing - {each.ref for each in desired if each.state is None}
+    state = {**everyone.state}
+    for topic in desired:
+        path = closing_path(topic)
+        is_closed = (
+            topic.intent.spec.get(CLOSE_WRITES) and topic_ref(find_predecessor(topic) or "") in closable
+        )
+        if path is None or is_closed:
+            continue
+        if any(manifest.ref.kind == ACCESS.name for manifest in find_declaring(everyone, path)):
+            continue
+        state.pop(path, None)
+        if _EVERYONE in observation.resources:
+            state[path] = None
+    further = [each for each in desired if each is not everyone]
+    # Without anything to compare, it would be reported as a resource that does not exist.
+    is_empty = not state and everyone.intent.undeclared is Undeclared.KEEP
+    return further if is_empty else [*further, replace(everyone, state=state)]
 
 
 def add_successions(
@@ -111,6 +163,8 @@ def _read_predecessor(
         obstacle,
         obstacle or (f"it has records of the last {format_duration(window)}" if recent else ""),
         writing,
+        quiet,
+        window,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Delete, Observed, Recreate
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Create, Delete, Observed, Recreate
 from kafkaform.core.plans import Binding
 from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.core.values import Value, field, replace
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import (
         Change,
-        Create,
         Desired,
         Diagnostic,
         Facts,
@@ -535,10 +534,10 @@ class Itemized(EditLocator):
     def combine(
         self, manifests: Sequence[Desired], read_by: ReadTopics, /
     ) -> tuple[Sequence[Desired], Sequence[Problem]]:
-        """Return the resources that all manifests of the kind declare together, and the problems of that.
+        """Return the resources of the kind that all manifests declare together, and the problems of that.
 
         Args:
-            manifests: The manifests, each as the resource of its name.
+            manifests: The manifests of all kinds, each as the resource of its name.
             read_by: Returns the topics that a declared group reads; None if they are not declared.
         """
 
@@ -614,7 +613,7 @@ def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Bindi
 
     Args:
         kind: The kind of the resource.
-        field: The field of an update that has the hazard; None for a create or a delete.
+        field: The field of an update that has the hazard; None for other changes.
 
     Returns:
         None if nothing distinguishes this change from a later one: naming the hazard is enough.
@@ -624,6 +623,10 @@ def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Bindi
     # A resource that is created again under the name has another id, and its deletion needs another consent.
     if isinstance(change, Delete | Recreate) and change.uid is not None:
         return Binding(f"of {change.uid}", partial(eq, f"of {change.uid}"))
+    # The same consent is meant if other ACLs of the principal exist.
+    if isinstance(change, Create) and isinstance(kind, Itemized) and len(change.state) == 1:
+        scope = f"of {next(iter(change.state))}"
+        return Binding(scope, {"", scope}.__contains__)
     return None
 
 

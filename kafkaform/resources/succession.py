@@ -9,6 +9,9 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, cast
 
+from kafkaform.core.acl_fields import write_path
+from kafkaform.core.acls import EVERYONE, WILDCARD, Acl, ResourceType
+from kafkaform.core.plans import PlannedSuccession
 from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, setting
 from spark_validation.durations import parse_duration
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 SUCCEEDS = "succeeds"
 """The field of a Topic's spec with the name of its predecessor."""
+CLOSE_WRITES = "closeWrites"
+"""The field that closes the predecessor to producers, by an ACL that denies Write to everyone."""
 QUIET_PERIOD, RECOVERY_WINDOW = "quietPeriod", "recoveryWindow"
 DURATIONS = {QUIET_PERIOD: parse_duration("5m"), RECOVERY_WINDOW: parse_duration("7d")}
 """The durations of a succession by field, with their defaults in milliseconds."""
@@ -37,6 +42,8 @@ class Predecessor(Value):
         obstacle: Why further records may come; empty if none came for the quiet period.
         recent: Why it is to be kept; empty if all of its records are older than the recovery window.
         producers: The idempotent and transactional producers of the records that came.
+        quiet_ms: The quiet period.
+        recovery_ms: The recovery window.
     """
 
     name: str
@@ -45,6 +52,8 @@ class Predecessor(Value):
     obstacle: str = ""
     recent: str = ""
     producers: Sequence[ProducerState] = ()
+    quiet_ms: int = DURATIONS[QUIET_PERIOD]
+    recovery_ms: int = DURATIONS[RECOVERY_WINDOW]
 
     def count_remaining(self, group: Group) -> int:
         """Return the records that a group has not read yet, of the partitions whose log was read."""
@@ -70,19 +79,22 @@ class SuccessionFacts(Value):
     predecessors: Mapping[str, Predecessor] = field(default_factory=dict)
 
     @property
-    def names(self) -> dict[str, str]:
-        """The names of the predecessors, by that of their successor."""
-        return {successor: predecessor.name for successor, predecessor in self.predecessors.items()}
+    def planned(self) -> dict[str, PlannedSuccession]:
+        """The successions as a plan contains them."""
+        return {
+            successor: PlannedSuccession(each.name, each.quiet_ms, each.recovery_ms)
+            for successor, each in self.predecessors.items()
+        }
 
     def find_waits(self, group: Group) -> dict[str, str]:
         """Return the successors on which a group cannot start yet, with the reasons."""
         waits = {
-            name: each.explain_wait(group) or self._explain_skip(each, group)
+            name: each.explain_wait(group) or self.explain_skip(each, group)
             for name, each in self.predecessors.items()
         }
         return {name: why for name, why in waits.items() if why}
 
-    def _explain_skip(self, predecessor: Predecessor, group: Group) -> str:
+    def explain_skip(self, predecessor: Predecessor, group: Group) -> str:
         """Return why a group would skip the predecessor; empty if it reads no topic before it."""
         if predecessor.name in group.topics:
             return ""
@@ -170,6 +182,7 @@ class Succession(Value):
         behind: Why groups may still come from an earlier topic of a chain; empty if none does.
         writers: The principals that may write to the predecessor by an ACL; empty unless they were read.
         unread_writers: Why they could not be read; empty if they were, or there are no ACLs.
+        closed: Whether an ACL denies everyone but super users to write to the predecessor.
     """
 
     successor: str
@@ -180,6 +193,7 @@ class Succession(Value):
     behind: str = ""
     writers: Sequence[TopicWriter] = ()
     unread_writers: str = ""
+    closed: bool = False
 
     @property
     def verdict(self) -> SuccessionVerdict:
@@ -207,6 +221,8 @@ class Succession(Value):
             notes.append(f"some groups may be missing: {self.unread}")
         if self.behind:
             notes.append(f"keep {name}: {self.behind}")
+        if self.closed:
+            notes.append(f"{name} is closed to producers, except for super users")
         if self.unread_writers:
             notes.append(f"the principals that may write to {name} are not listed: {self.unread_writers}")
         if self.verdict is SuccessionVerdict.OVER:
@@ -217,8 +233,22 @@ class Succession(Value):
 
 
 def find_predecessor(topic: Desired) -> str | None:
-    """Return the name of the topic that a declared one succeeds; None if it succeeds none."""
-    return cast("str | None", topic.intent.spec.get(SUCCEEDS)) if topic.state is not None else None
+    """Return the name of the topic that a declared one succeeds; None if it succeeds none.
+
+    A tombstone may succeed another topic: in a chain, groups may still have to come from there.
+    """
+    return cast("str | None", topic.intent.spec.get(SUCCEEDS))
+
+
+def closing_acl(predecessor: str) -> Acl:
+    """Return the ACL that closes a topic to producers."""
+    return Acl(ResourceType.TOPIC, predecessor, False, EVERYONE, WILDCARD, "Write", False)
+
+
+def closing_path(topic: Desired) -> str | None:
+    """Return the field of `Access/User:*` that a topic's `closeWrites` is about; None without it."""
+    name = find_predecessor(topic)
+    return None if name is None or CLOSE_WRITES not in topic.intent.spec else write_path(closing_acl(name))
 
 
 def get_duration(topic: Desired, name: str) -> int:

@@ -126,6 +126,8 @@ def premature_change(context: RuleContext) -> Iterator[Finding]:
                 continue
             reasons = [predecessor.recent] if predecessor.recent else []
             for name, group in sorted(groups.items()):
+                if why := facts.explain_skip(predecessor, group):
+                    reasons.append(f"{name} has not come to it: {why}")
                 remaining = predecessor.count_remaining(group)
                 if predecessor.name in group.topics and remaining:
                     reasons.append(f"{name} has not read {counted(remaining, 'record')}")

@@ -28,12 +28,13 @@ from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import word_size
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import code, command, counted, listed, nearest
+from kafkaform.core.wording import code, command, counted, listed, nearest, setting
 from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
 from kafkaform.resources import KINDS, is_group, is_topic, list_references
 from kafkaform.resources.base import Itemized
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
+from kafkaform.resources.succession import CLOSE_WRITES
 from kafkaform.resources.values import format_value, label
 from kafkaform.rules import NOTES, RULES, check
 from kafkaform.vcs.repository import Repository
@@ -71,7 +72,7 @@ def attribute_changes(
     dropped = [
         _DroppedResource(before[ref], added, context, named_by.get(ref, []))
         for ref in gone
-        if ref in plan.unmanaged or ref in context.invisible or ref in context.live
+        if _is_left(before[ref], plan, context)
     ]
     # What is in use comes first: reports show the first of many in full.
     notes = [each.describe() for each in sorted(dropped, key=lambda each: (not each.is_used, -each.bytes))]
@@ -182,6 +183,14 @@ def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> fro
     return frozenset(present.difference(declared.ref for declared in desired))
 
 
+def _is_left(earlier: Desired, plan: Plan, context: RuleContext) -> bool:
+    """Return whether what is no longer declared exists, or may: of items, such as ACLs, at least one."""
+    ref, live = earlier.ref, context.live.get(earlier.ref)
+    if live is not None and isinstance(KINDS[ref.kind], Itemized):
+        return not live.state.keys().isdisjoint(earlier.state or ())
+    return ref in plan.unmanaged or ref in context.invisible or live is not None
+
+
 _MAX_NAME_LENGTH = 120
 
 
@@ -203,6 +212,7 @@ class _DroppedResource:
         kind, live = KINDS[ref.kind], context.live.get(ref)
         self.successor = _find_successor(earlier, added)
         self._is_visible = ref not in context.invisible
+        self._is_closing = isinstance(kind, Itemized) and earlier.intent.undeclared is Undeclared.KEEP
         self.contents: list[str] = []
         size = context.facts.sizes.get(ref) if context.facts is not None else None
         self.bytes = size.bytes if size is not None else 0
@@ -234,6 +244,8 @@ class _DroppedResource:
         ]
         renamed = f"renamed to {self.successor}? " if self.successor is not None else ""
         remedy = "to delete it, declare it with `state: absent`; to keep it, do nothing"
+        if self._is_closing:
+            remedy = f"write {setting(CLOSE_WRITES, 'false')}, until it is removed"
         if self.successor is not None:
             remedy = (
                 "Kafka renames nothing: keep this manifest beside the new one until nothing uses "

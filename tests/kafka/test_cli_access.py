@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
@@ -35,6 +36,7 @@ from tests.support.clusters.fixtures import (
     eventually,
     start_guarded,
 )
+from tests.support.clusters.group_clients import read_numbers, write_numbers
 
 REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
 ACCESS = """\
@@ -150,6 +152,61 @@ def test_application_has_declared_access_only(
     project.run("apply", "--auto-approve", "--allow", consent).needs(0)
     assert can_produce(kafka_acl, writer, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
     assert can_produce(kafka_acl, writer, f"{prefix}secret") is None
+
+
+def test_closed_predecessor_refuses_producers_until_it_is_deleted(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, tmp_path: Path
+) -> None:
+    writer, reader = account(), account()
+    watcher = account(
+        "CLUSTER:kafka-cluster:DESCRIBE", f"TOPIC:{prefix}*:READ", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS"
+    )
+    denial = Acl(Protected.TOPIC, f"{prefix}old", False, "User:*", "*", "Write", is_allowed=False)
+
+    def list_denials() -> list[Acl]:
+        with connect(project.servers) as cluster:
+            return [acl for acl in cluster.access().acls if acl.name == denial.name and not acl.is_allowed]
+
+    def declare_group(topic: str) -> str:
+        return project.group("g", topics=[topic], offsets={"initial": "earliest"})
+
+    old = project.topic("old", partitions=2)
+    group = declare_group(old)
+    durations: dict[str, Any] = {"quietPeriod": "1s", "recoveryWindow": "1s"}
+    topics = [old, project.topic("new", succeeds=old, **durations)]
+    declare(project, "writer", principals=[principal_of(writer)], produces=topics)
+    consumes = [{"group": group, "topics": topics}]
+    declare(project, "reader", principals=[principal_of(reader)], consumes=consumes)
+    project.run("apply", "--auto-approve").needs(0)
+    write_numbers(project.servers, old, range(20))
+    new = project.topic("new", succeeds=old, closeWrites=True, **durations)
+    declare_group(new)
+    held = project.run("plan").needs(1)
+    assert f"which {principal_of(writer)} may do now; super users keep it" in held.words
+    project.run("apply", "--auto-approve", "--allow", "Access/User:*:access-removal").needs(0)
+    assert list_denials() == [denial]
+    eventually(
+        lambda: can_produce(kafka_acl, writer, old), lambda error: error == "TOPIC_AUTHORIZATION_FAILED"
+    )
+    assert can_produce(kafka_acl, writer, new) is None
+    (succession,) = project.run("succession", "--format", "json").json["successions"]
+    assert f"{old} is closed to producers, except for super users" in succession["notes"]
+    assert succession["writers"] == []
+    account_file = watcher.write_java_properties(tmp_path)
+    where = ("--bootstrap-server", kafka_acl.sasl_bootstrap_servers, "--command-config", account_file)
+    report = project.run("doctor", *where, "--format", "json").json
+    (finding,) = (finding for finding in report["diagnostics"] if finding["code"] == "KF314")
+    assert "some groups may be missing" in finding["message"]
+    read_numbers(kafka_acl.sasl_bootstrap_servers, group, old, 20, **reader.properties)
+    stages = (("apply", "--auto-approve"), ("succession",))  # an apply in the quiet period moves no group
+    eventually(lambda: [project.run(*stage).code for stage in stages], lambda codes: codes == [0, 0])
+    project.topic("old", state="absent")
+    project.run("plan").needs(1)
+    assert list_denials() == [denial]
+    consent = ("--allow", f"Topic/{old}:delete")
+    eventually(lambda: project.run("apply", "--auto-approve", *consent).code, lambda code: code == 0)
+    assert list_denials() == []
+    project.run("plan", "--detailed-exitcode").needs(0)
 
 
 def test_all_broker_acls_are_imported_and_removed(project: Project, prefix: str) -> None:

@@ -60,7 +60,7 @@ def test_succession_keeps_key_order_for_consumers(project: Project, protocol: st
 
 
 def test_producer_of_late_records_is_named_and_record_has_the_steps(project: Project) -> None:
-    old = project.topic("old", partitions=1)
+    old = project.topic("old", partitions=1, retention="1d")
     project.group("g", topics=[old], offsets={"initial": "earliest"})
     new = project.topic("new", partitions=1, succeeds=old)
     audited = {"KAFKAFORM_AUDIT": "true"}
@@ -72,13 +72,32 @@ def test_producer_of_late_records_is_named_and_record_has_the_steps(project: Pro
     assert (named["partition"], named["last_sequence"], named["transactional_id"]) == (0, 0, None)
     assert f"producer {named['id']}" in project.run("succession").out
     assert f"{new} succeeds {old}: stuck" in project.run("doctor", "topics", "--rule", "KF314").needs(2).words
-    project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET)
+    project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET, recoveryWindow=QUIET)
+    project.group("g", topics=[new])
+    findings = project.run("plan", "topics", "--format", "json").needs(0).json["diagnostics"]
+    assert {"KF119", "KF217"} <= {finding["code"] for finding in findings}
     group = project.group("g", topics=[new], offsets={"initial": "earliest"})
     read_numbers(project.servers, group, old, 1)
     eventually(lambda: follow(project), lambda groups: [group["stage"] for group in groups] == ["ready"])
     project.run("apply", "topics", "--auto-approve", "--no-lock", env=audited).needs(0)
-    (change, *_) = project.run("history", group, "--format", "json").needs(0).json["changes"]
-    assert change["successions"] == [{"from": old, "to": new, "step": "first offsets"}]
+    project.topic("old", state="absent")
+    plan = ("plan", "topics", "--allow", f"Topic/{old}:delete", "--out", "plan.json")
+    eventually(lambda: project.run(*plan).code, lambda code: code == 0)
+    for file in (project.folder / "topics").iterdir():
+        file.unlink()  # the plan has all that its apply records and judges
+    project.run("apply", "plan.json", "--auto-approve", "--no-lock", env=audited).needs(0)
+    for name, step in ((group, "first offsets"), (old, "predecessor deleted")):
+        (change, *_) = project.run("history", name, "--format", "json").needs(0).json["changes"]
+        assert change["successions"] == [{"from": old, "to": new, "step": step}]
+
+
+def test_closing_is_refused_without_authorizer(project: Project) -> None:
+    old = project.topic("old")
+    project.apply("topics").needs(0)
+    project.topic("new", succeeds=old, closeWrites=True)
+    (refused,) = project.run("plan", "topics", "--format", "json").needs(1).json["changes"][1:]
+    assert (refused["name"], refused["status"]) == ("User:*", "refused")
+    assert "authorizer.class.name is not set" in refused["reason"]
 
 
 def write_in_transaction(producer: Producer, topic: str, numbers: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import connect, start_guarded
 from tests.support.clusters.group_clients import check_order, read_numbers, write_numbers
 
-pytestmark = pytest.mark.nightly("forty applies that are killed, half of them with their broker")
+pytestmark = pytest.mark.nightly("43 applies that are killed, half of them with their broker")
 
 HOUR_MS = 3_600_000
 RECREATION = ("intent", "DeleteOffsets", "DeleteTopic", "CreateTopic", "CommitInitialOffsets", "result")
@@ -58,7 +58,8 @@ class KilledProject:
 
     def apply(self, *arguments: str) -> None:
         """Apply until the end."""
-        self.project.run("apply", "topics", *arguments, "--auto-approve", "--no-lock", env=AUDITED).needs(0)
+        options = (*arguments, "--auto-approve", *self._kill.options)
+        self.project.run("apply", "topics", *options, env=AUDITED).needs(0)
 
     def apply_killed(self, change: str, *arguments: str) -> None:
         """Apply with the kill; the broker may be back early enough for it to succeed."""
@@ -105,17 +106,30 @@ def test_recreation_is_completed(killed: KilledProject) -> None:
     check_order(read_numbers(project.servers, group, topic, 20), range(20))
 
 
-@pytest.mark.parametrize("kill", list_kills(SUCCESSION), ids=str)
-def test_succession_is_completed(killed: KilledProject, kill: Kill) -> None:
+@pytest.mark.parametrize(
+    ("kill", "protocol"),
+    [
+        *((kill, "classic") for kill in list_kills(SUCCESSION)),
+        (Kill("CommitInitialOffsets", "after", is_locked=True), "classic"),
+        (Kill("CommitInitialOffsets", "before"), "consumer"),
+        (Kill("CommitInitialOffsets", "after", "broker"), "consumer"),
+    ],
+    ids=str,
+)
+def test_succession_is_completed(killed: KilledProject, kill: Kill, protocol: str) -> None:
     project, servers = killed.project, killed.project.servers
+
+    def declare_group(topic: str) -> str:
+        return project.group("g", topics=[topic], protocol=protocol, offsets={"initial": "earliest"})
+
     old = project.topic("old", partitions=4)
-    group = project.group("g", topics=[old], offsets={"initial": "earliest"})
+    group = declare_group(old)
     killed.apply()
     # Older than the quiet period and the recovery window, so that nothing waits for them.
     write_numbers(servers, old, range(40), at_ms=time.time_ns() // 1_000_000 - HOUR_MS)
-    numbers = read_numbers(servers, group, old, 25)
+    numbers = read_numbers(servers, group, old, 25, protocol)
     new = project.topic("new", partitions=2, succeeds=old, recoveryWindow="10m")
-    project.group("g", topics=[new], offsets={"initial": "earliest"})
+    declare_group(new)
     early = range(40, 40)
     if kill.step == "CreateTopic":
         killed.apply_killed("succession: create")
@@ -123,11 +137,11 @@ def test_succession_is_completed(killed: KilledProject, kill: Kill) -> None:
         write_numbers(servers, new, early)
     killed.apply()
     write_numbers(servers, new, range(40 + len(early), 60))
-    numbers += read_numbers(servers, group, old, 15)
+    numbers += read_numbers(servers, group, old, 15, protocol)
     if kill.step in {"CommitInitialOffsets", "result"}:
-        killed.apply_killed("succession: move the group")
+        killed.apply_killed(f"succession: move the {protocol} group")
     killed.apply()
-    numbers += read_numbers(servers, group, new, 20)
+    numbers += read_numbers(servers, group, new, 20, protocol)
     check_order(numbers, range(60))
     project.topic("old", state="absent")
     consent = ("--allow", f"Topic/{old}:delete")

@@ -44,7 +44,7 @@ from kafkaform.core.operations import AlterConfigs, Operation, Phase
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
-from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
+from kafkaform.resources.access.operations import GrantAccess, RemoveDenials, RevokeAccess
 from kafkaform.resources.base import Configured
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
@@ -505,6 +505,7 @@ WRITERS: dict[type[Operation], Writer] = {
     AlterQuota: QuotaWriter(_send),
     GrantAccess: AccessWriter(_send),
     RevokeAccess: AccessWriter(_send),
+    RemoveDenials: AccessWriter(_send),
     SetCredentials: CredentialWriter(_send),
     RemoveCredentials: CredentialWriter(_send),
 }

@@ -611,7 +611,7 @@ def _combine(
     for name, kind in KINDS.items():
         resources: Sequence[Desired] = [d for d in desired if d.ref.kind == name]
         if isinstance(kind, Itemized):
-            resources, combine_problems = kind.combine(resources, find_read_topics)
+            resources, combine_problems = kind.combine(desired, find_read_topics)
             problems += combine_problems
         combined += resources
     order = {id(declared): number for number, declared in enumerate(desired)}

@@ -60,7 +60,7 @@ class _AclField(Field):
 class AccessKind(Itemized, PlanWide, PolicyChecked):
     """The ACLs of a principal."""
 
-    name = "Access"
+    name = spec.NAME
     words = KindWords("principals with ACLs", "access", "access", "its rights", "deleted", "box")
     schema = "access"
     hazards = Hazards(risk.HAZARDS)
@@ -125,17 +125,23 @@ class AccessKind(Itemized, PlanWide, PolicyChecked):
     def reconcile(self, state: State, observed: Observed, facts: Facts) -> State:
         """Return the declared ACLs that are missing, and the removal of live ones that no manifest declares.
 
+        None as the value of one is its removal.
+
         A live `Describe` beside a declared `Read` stays: Kafka includes it. A declared one that a live ACL
         includes is not missing. In a plan of some manifests only, nothing is removed: another manifest may
         declare it.
         """
-        missing = [path for path in state if path not in observed.state]
+        missing = [path for path, value in state.items() if observed.state.get(path) != value]
         undeclared = [path for path in observed.state if path not in state]
         if not missing and not undeclared:  # most of thousands of principals
             return {}
         principal = observed.ref.name
         live = [parse_path(path, principal) for path in state if path in observed.state]
-        wanted = {path: state[path] for path in missing if not is_covered(parse_path(path, principal), live)}
+        wanted = {
+            path: state[path]
+            for path in missing
+            if state[path] is None or not is_covered(parse_path(path, principal), live)
+        }
         if facts.get(ManifestScope).is_part:
             return wanted
         declared = {parse_path(path, principal) for path in state}

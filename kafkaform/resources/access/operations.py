@@ -1,14 +1,17 @@
 """The operations that carry out a change of an Access.
 
-Grants are sent before revocations, so that an apply that is stopped between the two locks nobody out.
+Grants are sent before revocations, so that an apply that is stopped between the two locks nobody out. Denials
+are removed last: a topic that is closed until it is deleted does not open before.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.acl_fields import parse_path, write_path, write_value
-from kafkaform.core.model import Change, Create, Delete, Recreate, Update
+from kafkaform.core.acls import ResourceType
+from kafkaform.core.model import Change, Create, Delete, Recreate, ResourceRef, Update
 from kafkaform.core.operations import Operation, Phase
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from kafkaform.core.acls import Acl
     from kafkaform.core.model import State
     from kafkaform.core.operations import FieldFormatter
+
+_TOPIC = "Topic"
 
 
 class AlterAccess(Operation):
@@ -46,7 +51,7 @@ class AlterAccess(Operation):
 
 
 class GrantAccess(AlterAccess):
-    """Allow more: create ACLs that allow, and delete ACLs that deny."""
+    """Allow more: create ACLs that allow."""
 
     phase = Phase.SETTLE
 
@@ -55,6 +60,18 @@ class RevokeAccess(AlterAccess):
     """Allow less: delete ACLs that allow, and create ACLs that deny."""
 
     phase = Phase.REVOKE
+
+
+class RemoveDenials(AlterAccess):
+    """Deny less: delete ACLs that deny."""
+
+    phase = Phase.RELEASE
+
+    @property
+    def needs(self) -> Collection[ResourceRef]:
+        """The topics: one that is to be deleted stays closed until then."""
+        topics = (acl for acl in self.deleted if acl.resource_type is ResourceType.TOPIC)
+        return [ResourceRef(_TOPIC, acl.name) for acl in topics if not acl.is_prefix]
 
 
 def list_values(change: Change) -> State:
@@ -73,16 +90,14 @@ def list_values(change: Change) -> State:
 
 
 def operations(change: Change) -> tuple[Operation, ...]:
-    """Return the operations of a change: what it grants, then what it revokes."""
-    acls = [
-        (parse_path(path, change.ref.name), value is not None) for path, value in list_values(change).items()
-    ]
-    granted, revoked = (
-        operation(
-            change.ref,
-            tuple(acl for acl, is_created in acls if is_created and acl.is_allowed is grants),
-            tuple(acl for acl, is_created in acls if not is_created and acl.is_allowed is not grants),
-        )
-        for operation, grants in ((GrantAccess, True), (RevokeAccess, False))
+    """Return the operations of a change: what it grants, what it revokes, then removed denials."""
+    acls: dict[tuple[bool, bool], list[Acl]] = defaultdict(list)
+    for path, value in list_values(change).items():
+        acl = parse_path(path, change.ref.name)
+        acls[value is not None, acl.is_allowed].append(acl)
+    operations = (
+        GrantAccess(change.ref, created=tuple(acls[True, True])),
+        RevokeAccess(change.ref, created=tuple(acls[True, False]), deleted=tuple(acls[False, True])),
+        RemoveDenials(change.ref, deleted=tuple(acls[False, False])),
     )
-    return tuple(operation for operation in (granted, revoked) if operation.weight)
+    return tuple(operation for operation in operations if operation.weight)

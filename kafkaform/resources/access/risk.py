@@ -271,8 +271,12 @@ def _judge(acl: Acl, access: AccessFacts, usage: UsageFacts, *, is_created: bool
         return SAFE
     verb = "is denied" if is_created else "loses"
     right = f"{acl.describe_right()}{acl.describe_host()}"
-    reason = f"{acl.principal} {verb} {right}{_describe_stopped(acl, access, usage)}"
+    reason = f"{acl.principal} {verb} {right}"
     remedy = "declare it in an Access manifest if an application uses it"
+    if is_created and acl.principal == EVERYONE:
+        reason += _describe_denied(acl, access)
+        remedy = "first let applications do without it"
+    reason += _describe_stopped(acl, access, usage)
     return RiskAssessment(Risk.DESTRUCTIVE, REMOVAL, reason, remedy)
 
 
@@ -314,6 +318,13 @@ def _can_consume(authorizer: Authorizer, principal: str, group: str, topic: str)
     decisions = (authorizer.decide(AccessRequest(principal, "Read", *resource)) for resource in asked)
     # What depends on a setting that is unknown is taken for possible.
     return all(decision.is_allowed is not False for decision in decisions)
+
+
+def _describe_denied(acl: Acl, access: AccessFacts) -> str:
+    """Describe who loses what everyone is denied; super users do not."""
+    grants = access.before.list_grants(acl.operation, acl.resource_type, acl.name)
+    names = [grant.principal for grant in grants if grant.acl is not None]
+    return f"{f', which {listed(names)} may do now' if names else ''}; super users keep it"
 
 
 def _select_names(acl: Acl, usage: UsageFacts) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """An Access's spec: the rights of principals as an application states them, and the ACLs that they mean.
 
 All manifests of a principal are one resource, `Access/User:checkout`. Its state has a field for each ACL that
-at least one of them declares.
+at least one of them declares. A Topic manifest with `closeWrites` declares one of `User:*`; those that others
+gave `User:*` stay, unless an Access manifest names it.
 
 spec["principals"], ["hosts"]   list[str]
 spec["produces"], ...           as in the manifest
@@ -31,6 +32,7 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.base import ListItem, ManifestEdit, Written
+from kafkaform.resources.succession import CLOSE_WRITES, closing_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from kafkaform.resources.access.shorthand import Keys
     from kafkaform.resources.base import Layer, ReadTopics, ReportProblem
 
+NAME = "Access"
 _LITERAL, _PREFIX = "literal", "prefix"
 POLICY_FIELDS: Mapping[str, ConfigKey] = {
     name: ConfigKey(name, ConfigType.STRING, valid_values=values)
@@ -143,7 +146,11 @@ class AclLocations(Value):
 
         Manifests of several principals are left alone: the edit would be for all of them.
         """
-        own = [each for each in _select_effective(self.manifests) if len(_list_principals(each)) == 1]
+        own = [
+            each
+            for each in _select_effective(self.manifests)
+            if each.ref.kind == NAME and len(_list_principals(each)) == 1
+        ]
         if acl is None:
             alone = len(self.manifests) == 1 and own
             return ManifestEdit(own[0], path, value) if alone else "several principals or manifests share it"
@@ -189,6 +196,8 @@ def _select_effective(manifests: Sequence[Desired]) -> Sequence[Desired]:
 
 
 def _list_principals(manifest: Desired) -> list[str]:
+    if manifest.ref.kind != NAME:
+        return [EVERYONE] if closing_path(manifest) is not None else []
     return cast("list[str]", manifest.intent.spec.get("principals", []))
 
 
@@ -203,6 +212,7 @@ def combine(manifests: Sequence[Desired], topics_of: ReadTopics) -> tuple[list[D
     """Combine manifests into one resource for each of their principals.
 
     Args:
+        manifests: The manifests of all kinds.
         topics_of: Returns the topics that a declared group reads.
     """
     problems: list[Problem] = []
@@ -234,24 +244,43 @@ def _combine_intents(
     state: State | None,
     locations: Mapping[str, Sequence[tuple[Desired, Keys]]],
 ) -> Desired:
-    first = manifests[0]
+    own = [manifest for manifest in manifests if manifest.ref.kind == NAME]
+    first = [*own, *manifests][0]
     # Reversed, so that of equal names the first manifest has the last word.
-    intents = [manifest.intent for manifest in reversed(manifests)]
+    intents = [_select_consents(manifest) for manifest in reversed(manifests)]
     intent = replace(
         first.intent,
+        keyed=None,
         labels={name: value for each in intents for name, value in each.labels.items()},
         allow={head: reason for each in intents for head, reason in each.allow.items()},
         waivers={code: reason for each in intents for code, reason in each.waivers.items()},
-        deletion_protection=any(each.deletion_protection for each in intents),
+        deletion_protection=any(each.intent.deletion_protection for each in own),
+        undeclared=Undeclared.RESET if own else Undeclared.KEEP,
+        spec=first.intent.spec if own else {},
     )
-    ref = ResourceRef(first.ref.kind, principal)
-    return Desired(ref, state, intent, first.location, AclLocations(manifests, locations))
+    ref = ResourceRef(NAME, principal)
+    location = first.location if own else first.locate(CLOSE_WRITES)
+    return Desired(ref, state, intent, location, AclLocations(manifests, locations))
+
+
+def _select_consents(manifest: Desired) -> Intent:
+    """Return the intent of a manifest; of a topic, with the consents to its own ACL only."""
+    if manifest.ref.kind == NAME:
+        return manifest.intent
+    scope = f"of {closing_path(manifest)}"
+    allow = {head: why for head, why in manifest.intent.allow.items() if head.partition(" ")[2] == scope}
+    return replace(manifest.intent, allow=allow)
 
 
 def _expand(
     manifest: Desired, principal: str, topics_of: ReadTopics, problems: list[Problem]
 ) -> Iterator[tuple[Acl, Keys]]:
     """Yield the ACLs that a manifest gives a principal, each with the keys of the right in the spec."""
+    if manifest.ref.kind != NAME:
+        path = closing_path(manifest)
+        if path is not None and manifest.intent.spec[CLOSE_WRITES]:
+            yield parse_path(path, principal), (CLOSE_WRITES,)
+        return
     spec = cast("dict[str, Any]", manifest.intent.spec)
 
     def report(keys: Keys, message: str, hint: str | None, /, *, key: bool = False) -> None:  # noqa: ARG001

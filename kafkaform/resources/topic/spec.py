@@ -14,7 +14,7 @@ from kafkaform.core.wording import nearest, quoted, setting
 from kafkaform.resources.base import BAD, Shorthand, Written, canonical_value
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.placement import checked_placement, normal_placement
-from kafkaform.resources.succession import DURATIONS, SUCCEEDS
+from kafkaform.resources.succession import CLOSE_WRITES, DURATIONS, SUCCEEDS
 from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ ACCESS = "access"
 """The limits of what Access manifests may give: principals and teams by `read` and `write`."""
 RECREATE = "recreate"
 """The id of the live topic that is deleted and created again."""
-_COPIED_FIELDS = ("keyed", "state", "deletionProtection", RECREATE, "undeclared", "skew", ACCESS, SUCCEEDS)
+_COPIED_FIELDS = (
+    "keyed", "state", "deletionProtection", RECREATE, "undeclared", "skew", ACCESS, SUCCEEDS, CLOSE_WRITES,
+)  # fmt: skip
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -141,6 +143,8 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
         undeclared=Undeclared(cast("str", layer.get("undeclared", Undeclared.REPORT.value))),
         spec=layer,
     )
+    if layer.get(CLOSE_WRITES) and SUCCEEDS not in layer:
+        report((CLOSE_WRITES,), "there is no topic to close", f"write {setting(SUCCEEDS, 'TOPIC')}, too")
     if layer.get("state") == "absent":
         return None, intent
     for name in COUNTS:

@@ -37,26 +37,33 @@ class Kill(NamedTuple):
         step: The class of an operation, or `intent` or `result`: that the record of applies is written.
         moment: `before` or `after` the step.
         victim: `tool` or `broker`.
+        is_locked: Whether the apply holds the lock.
     """
 
     step: str
     moment: str = "before"
     victim: str = "tool"
+    is_locked: bool = False
 
     def __str__(self) -> str:
-        return f"{self.victim} {self.moment} {self.step}"
+        return f"{self.victim} {self.moment} {self.step}{', with the lock' if self.is_locked else ''}"
+
+    @property
+    def options(self) -> list[str]:
+        """The options of applies; a holder that was killed loses the lock after its session."""
+        return ["--lock-timeout", "2m"] if self.is_locked else ["--no-lock"]
 
 
 def run_killed_apply(
     project: Project, kill: Kill, *arguments: object, kafka: DevCluster | None = None
 ) -> Call:
-    """Apply without the lock; returns once it has ended, and the broker that was killed responds again."""
+    """Apply; returns once it has ended, and the broker that was killed responds again."""
     broker = None
     if kill.victim == "broker":
         assert kafka is not None
         (node,) = kafka.status().nodes
         broker = psutil.Process(node.pid)
-    given = project.add_cluster(["apply", *arguments, "--auto-approve", "--no-lock"])
+    given = project.add_cluster(["apply", *arguments, "--auto-approve", *kill.options])
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "tests.support.cli.kills", kill.step, kill.moment),

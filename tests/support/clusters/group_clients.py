@@ -75,12 +75,12 @@ def write_numbers(bootstrap_servers: str, topic: str, numbers: Sequence[int], *,
 
 
 def read_numbers(
-    bootstrap_servers: str, group: str, topic: str, records: int, protocol: str = "classic"
+    bootstrap_servers: str, group: str, topic: str, records: int, protocol: str = "classic", **properties: str
 ) -> list[int]:
     """Read so many records as a member of a group, commit, and leave; returns their numbers."""
     numbers: list[int] = []
     deadline = time.monotonic() + TIMEOUT_S
-    with closing(consumer(bootstrap_servers, group, protocol)) as client:
+    with closing(consumer(bootstrap_servers, group, protocol, **properties)) as client:
         client.subscribe([topic])
         while len(numbers) < records and time.monotonic() < deadline:
             message = client.poll(0.5)

@@ -9,7 +9,7 @@ from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.model import CONFIG_PREFIX, Observed
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources.access import AccessKind, observe_access
-from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
+from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RemoveDenials, RevokeAccess
 from kafkaform.resources.client_quota import ClientQuotaKind, observe_quota
 from kafkaform.resources.client_quota.entity import parse_entity
 from kafkaform.resources.client_quota.operations import AlterQuota
@@ -225,6 +225,7 @@ EFFECTS: dict[type[Operation], Effect] = {
     AlterQuota: Effect(_alter_quota, checked=True),
     GrantAccess: Effect(_alter_access, checked=True),
     RevokeAccess: Effect(_alter_access, checked=True),
+    RemoveDenials: Effect(_alter_access, checked=True),
     SetCredentials: Effect(_alter_credentials, checked=True),
     RemoveCredentials: Effect(_alter_credentials, checked=True),
 }

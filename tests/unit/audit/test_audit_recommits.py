@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -62,9 +63,11 @@ def find_creation(plan: Plan) -> RiskAssessment:
     return planned.change.assessment
 
 
-def intend(cluster: Cluster, plan: Plan) -> None:
+def intend(cluster: Cluster, plan: Plan, hours_ago: int = 0) -> None:
     """Record what an apply is about to do, which is killed before it could write what became of it."""
-    open_journal(cluster, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
+    journal = open_journal(cluster, AuditSettings(), plan, HEADER, "sha256:0", ALICE)
+    journal._clock = lambda: datetime.now(UTC) - timedelta(hours=hours_ago)
+    journal.intend(plan.changes)
 
 
 def expire(cluster: MemoryCluster) -> None:
@@ -164,6 +167,15 @@ def test_commit_without_result_needs_consent_after_offset_retention(memory: Memo
     reason = find_creation(plan_for(memory, group("orders", start="latest"))).reason
     assert "whether it did is not known" in reason
     assert "unread records are skipped" in reason
+
+
+@pytest.mark.parametrize(("hours_ago", "status"), [(0, Status.PLANNED), (2, Status.NEEDS_CONSENT)])
+def test_commit_without_result_needs_consent_after_an_hour(
+    memory: MemoryCluster, hours_ago: int, status: Status
+) -> None:
+    """The group may have been used and deleted since."""
+    intend(memory, plan_for(memory, group("orders")), hours_ago)
+    assert status_of(plan_for(memory, group("orders"))) is status
 
 
 def test_commit_without_a_result_of_a_group_that_is_there_may_have_been_one(memory: MemoryCluster) -> None:

@@ -104,6 +104,7 @@ _SPECS = {
         succeeds: s
         quietPeriod: 5m
         recoveryWindow: 7d
+        closeWrites: true
         profile: p
     """,
     "ConsumerGroup": """

@@ -150,7 +150,7 @@ ADDED_LATER = {
     "recreate",
     "column",
     *("unvalidated", "also", "data_unread", "about", "bootstrap_servers", "configuration", "figure", "keyed"),
-    *("layer", "origin", "readers", "signature", "signed_for", "subset", "team"),
+    *("layer", "origin", "readers", "signature", "signed_for", "subset", "successions", "team"),
 }
 """Keys that a plan of format 1 may go without."""
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import SuccessionStep
-from kafkaform.core.acl_fields import write_path
-from kafkaform.core.acls import Acl, ResourceType
+from kafkaform.config.manifests.loader import Context, InvalidManifests, load
+from kafkaform.config.settings import Settings
+from kafkaform.core.acl_fields import parse_path, write_path
+from kafkaform.core.acls import EVERYONE, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.errors import ClusterError, NotOffered, Unreachable
-from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Severity, Status
+from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected, Unreachable
+from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Severity, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import Examination
 from kafkaform.inspect.successions import add_writers, read_successions
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.history import render_history
 from kafkaform.report.plan import render_plan
+from kafkaform.resources import ACCESS
 from kafkaform.resources.groups import Group, Position
 from kafkaform.resources.succession import (
     GroupStage,
@@ -31,18 +38,22 @@ from kafkaform.resources.succession import (
     SuccessionFacts,
     SuccessionVerdict,
 )
+from kafkaform.vcs.branch import attribute_changes
 from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in
 from tests.support.plans.scenes import (
+    QUIET,
     FakeClock,
     absent,
     create_topic,
     declare_reader,
     declare_topic,
     judge_saved,
+    list_statuses,
     plan_for,
+    save_plan,
     topic,
 )
 
@@ -210,14 +221,23 @@ def test_deleted_predecessor_ends_succession(memory: MemoryCluster) -> None:
     assert "is gone" in succession.notes[0]
 
 
+@pytest.mark.parametrize(
+    "intents", [{}, {SUCCESSOR.ref: SUCCESSOR.intent}], ids=("without manifests", "with")
+)
 @pytest.mark.parametrize("change", ["start", "deletion"])
-def test_saved_succession_is_refused_after_new_records(cluster: MemoryCluster, change: str) -> None:
+def test_saved_succession_is_refused_after_new_records(
+    cluster: MemoryCluster, change: str, intents: Mapping[ResourceRef, Intent]
+) -> None:
     cluster.commit("g", READ_ALL)
     saved = plan(cluster) if change == "start" else plan_for(cluster, absent("old"), SUCCESSOR)
     assert [planned.status for planned in saved.changes] == [Status.PLANNED]
     write_now(cluster)
-    judged = judge_saved(saved, cluster, intents={SUCCESSOR.ref: SUCCESSOR.intent}).plan
+    judged = judge_saved(save_plan(saved), cluster, intents=intents).plan
     assert ["KF120" in str(planned.reason) for planned in judged.changes] == [True]
+    # A manifest that no longer has `succeeds` gives the records up.
+    without = {SUCCESSOR.ref: declare_topic("new", 1).intent}
+    judged = judge_saved(save_plan(saved), cluster, intents=without).plan
+    assert [planned.status for planned in judged.changes] == [Status.PLANNED]
 
 
 def test_succession_under_way_is_noted_and_no_drift(cluster: MemoryCluster) -> None:
@@ -287,7 +307,8 @@ def test_record_has_each_step(cluster: MemoryCluster) -> None:
     assert entry.successions == (SuccessionStep("old", "new", "first offsets"),)
     page = render_history([entry], 0, verbose=False)
     assert "succession: first offsets, new succeeds old" in page.plain
-    run, _ = recorded_apply(plan_for(cluster, absent("old"), SUCCESSOR, GROUP), cluster)
+    saved = save_plan(plan_for(cluster, absent("old"), SUCCESSOR, GROUP))
+    run, _ = recorded_apply(judge_saved(saved, cluster).plan, cluster)
     (step,) = entries_of(cluster, run)["old"].successions
     assert step.step == "predecessor deleted"
 
@@ -340,3 +361,219 @@ def test_succession_is_not_over_if_a_declared_group_is_hidden(cluster: MemoryClu
     succession = follow(cluster)
     assert succession.verdict is SuccessionVerdict.UNDER_WAY
     assert "some groups may be missing" in succession.notes[0]
+
+
+def test_tombstone_in_the_middle_of_a_chain_waits_for_earlier_groups(cluster: MemoryCluster) -> None:
+    cluster.commit("g", READ_ALL)
+    middle = replace(absent("new"), intent=SUCCESSOR.intent)
+    manifests = declare_topic("old", 2), middle, NEXT, declare_reader("next")
+    (planned,) = (change for change in plan_for(cluster, *manifests).changes if change.ref == topic("new"))
+    assert planned.status is Status.REFUSED
+    assert "g has not come to it: it reads old, and has not moved to new yet" in str(planned.reason)
+    cluster.commit("g", {("new", 0): 0})
+    assert list_statuses(plan_for(cluster, *manifests))["new"] is Status.PLANNED
+
+
+# --- closeWrites -----------------------------------------------------------------------------------
+
+DENIAL = "deny Write on topic old"
+CONSENT = f"access-removal of {DENIAL}: TICKET-1"
+
+
+def load_closing(
+    folder: Path, closes: bool | None, *further: dict[str, Any], old: str = "present", allow: str = ""
+) -> list[Desired]:
+    """Load the manifests of the predecessor, of its successor, and further ones."""
+    counts = {"partitions": 1, "replicationFactor": 1, "keyed": False}
+    spec = {**counts, "succeeds": "old", **({} if closes is None else {"closeWrites": closes})}
+    annotations = {"annotations": {"kafkaform/allow": allow}} if allow else {}
+    manifests = [
+        {"kind": "Topic", "metadata": {"name": "old"}, "spec": {**counts, "partitions": 2, "state": old}},
+        {"kind": "Topic", "metadata": {"name": "new", **annotations}, "spec": spec},
+        *further,
+    ]
+    documents = [{"apiVersion": "kafkaform/v1", **each} for each in manifests]
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(documents))
+    return load([folder], Context())
+
+
+def give(cluster: MemoryCluster, principal: str, *paths: str) -> None:
+    cluster._contents.acls |= {parse_path(path, principal) for path in paths}
+
+
+def list_denials(cluster: MemoryCluster) -> list[str]:
+    return [str(acl) for acl in cluster.access().acls if not acl.is_allowed]
+
+
+def list_changes(plan: Plan) -> list[tuple[str, Status]]:
+    return [(str(change.ref), change.status) for change in plan.changes]
+
+
+@pytest.fixture
+def closed(cluster: MemoryCluster, tmp_path: Path) -> MemoryCluster:
+    """A predecessor that is closed to producers, and that its group has read."""
+    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
+    give(cluster, "User:a", "allow Write on topic old", "allow Read on topic old")
+    give(cluster, EVERYONE, "allow Describe on topic other", "deny Write on topic other")
+    assert carry_out(cluster, *load_closing(tmp_path, True, allow=CONSENT)) == ["Access/User:*"]
+    return cluster
+
+
+@pytest.mark.parametrize("others", [(), ("allow Describe on topic other",)], ids=("created", "updated"))
+@pytest.mark.parametrize(
+    ("allow", "status", "idle"),
+    [
+        (CONSENT, Status.PLANNED, ["Topic/new"]),
+        ("access-removal: x", Status.NEEDS_CONSENT, ["Topic/new", "Topic/new"]),
+        (
+            "access-removal of allow Describe on topic other: x",
+            Status.NEEDS_CONSENT,
+            ["Topic/new", "Topic/new"],
+        ),
+    ],
+)
+def test_topic_consents_to_its_own_denial_only(
+    cluster: MemoryCluster, tmp_path: Path, others: Iterable[str], allow: str, status: Status, idle: list[str]
+) -> None:
+    give(cluster, EVERYONE, *others)
+    plan = plan_for(cluster, *load_closing(tmp_path, True, allow=f"{allow}\nretention-cut from 7d: y"))
+    assert list_changes(plan) == [("Access/User:*", status)]
+    assert [str(note.ref) for note in plan.diagnostics if note.code == "KF417"] == idle
+
+
+def test_closing_needs_consent_and_names_writers(cluster: MemoryCluster, tmp_path: Path) -> None:
+    give(cluster, "User:a", "allow Write on topic old")
+    application = {"kind": "Access", "metadata": {"name": "b"}}
+    application["spec"] = {"principals": ["User:a"], "produces": ["old"]}
+    plan = plan_for(cluster, *load_closing(tmp_path, True, application))
+    (planned,) = plan.changes
+    assert (str(planned.ref), planned.missing) == ("Access/User:*", ("access-removal",))
+    line = (
+        (tmp_path / "all.yaml").read_text().splitlines()[planned.location.line - 1 if planned.location else 0]
+    )
+    assert "closeWrites" in line
+    text = render_plan(plan, width=250).plain
+    assert "User:* is denied Write on topic old, which User:a may do now; super users keep it" in text
+    assert [note.code for note in plan.diagnostics if note.ref == ResourceRef("Access", "User:a")] == [
+        "KF609"
+    ]
+
+
+def test_closing_is_shown_and_drift_finds_its_removal(closed: MemoryCluster, tmp_path: Path) -> None:
+    declared = load_closing(tmp_path, True)
+    assert carry_out(closed, *declared) == []
+    (succession,) = read_successions(closed, declared, {"new": "old"})
+    (succession,) = add_writers([succession], declared, closed.access)
+    assert not succession.writers
+    assert succession.notes[0] == "old is closed to producers, except for super users"
+    assert drift_in(closed, *declared).verdict is DriftVerdict.CLEAN
+    closed._contents.acls.remove(parse_path(DENIAL, EVERYONE))
+    (drifted,) = drift_in(closed, *declared).resources
+    assert str(drifted.ref) == "Access/User:*"
+    # An adoption edits no manifest of a topic.
+    (everyone,) = (each for each in declared if each.ref == drifted.ref)
+    assert [type(ACCESS.locate_edit(everyone, path, None)) for path in (DENIAL, "state")] == [str, str]
+    (succession,) = add_writers([succession], declared, closed.access)
+    assert [writer.principal for writer in succession.writers] == ["User:a"]
+
+
+ACCESS_OF_EVERYONE = {
+    "kind": "Access",
+    "metadata": {
+        "name": "everyone",
+        "annotations": {"kafkaform/allow": "access-removal of allow Describe on topic other: TICKET-1"},
+    },
+    "spec": {
+        "principals": [EVERYONE],
+        "acls": [{"resource": "topic", "name": "old", "operations": ["Write"], "permission": "deny"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("closes", "further", "left"),
+    [
+        (False, (), [f"deny {EVERYONE} Write on topic other"]),
+        (None, (), [f"deny {EVERYONE} Write on topic old", f"deny {EVERYONE} Write on topic other"]),
+        (False, (ACCESS_OF_EVERYONE,), [f"deny {EVERYONE} Write on topic old"]),
+    ],
+    ids=("opened", "no longer said", "declared by an Access manifest"),
+)
+def test_opening_removes_only_the_denial(
+    closed: MemoryCluster, tmp_path: Path, closes: bool, further: Iterable[dict[str, Any]], left: list[str]
+) -> None:
+    declared = load_closing(tmp_path, closes, *further)
+    carry_out(closed, *declared)
+    assert list_denials(closed) == left
+    assert carry_out(closed, *declared) == []
+
+
+def test_denial_that_is_no_longer_declared_is_named(closed: MemoryCluster, tmp_path: Path) -> None:
+    earlier, now = load_closing(tmp_path, True), load_closing(tmp_path, None)
+
+    def note_dropped() -> list[Diagnostic]:
+        request = Request(now, dropped=frozenset({ResourceRef("Access", EVERYONE)}))
+        result = make_plan(request, closed, Settings(rules=QUIET), None)
+        attributed = attribute_changes(result.plan, earlier, now, result.context)
+        return [note for note in attributed.diagnostics if note.code == "KF424"]
+
+    (note,) = note_dropped()
+    assert DENIAL in note.message
+    assert "`closeWrites: false`" in str(note.suggestion)
+    closed._contents.acls.remove(parse_path(DENIAL, EVERYONE))
+    assert note_dropped() == []
+
+
+def test_prune_keeps_acls_of_everyone_during_a_succession(closed: MemoryCluster, tmp_path: Path) -> None:
+    for closes in (True, False):
+        pruned = plan_for(closed, *load_closing(tmp_path, closes), prune="User:*")
+        assert ("Access/User:*" in [str(change.ref) for change in pruned.changes]) is not closes
+        assert "allow Describe" not in str(pruned.changes)
+
+
+def test_tombstone_takes_the_denial_along(closed: MemoryCluster, tmp_path: Path) -> None:
+    declared = load_closing(tmp_path, True, old="absent")
+    give(closed, "User:a", "allow Write on topic new")
+    plan = plan_for(closed, *declared)
+    assert list_changes(plan) == [("Topic/old", Status.PLANNED), ("Access/User:*", Status.PLANNED)]
+    closed.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("old"))
+    report = apply(plan, closed, ApplyOptions(clock=FakeClock().clock))
+    assert "waits for Topic/old, which was not deleted" in [result.message for result in report.results]
+    assert f"deny {EVERYONE} Write on topic old" in list_denials(closed)
+    assert carry_out(closed, *declared) == ["Topic/old", "Access/User:*"]
+    assert list_denials(closed) == [f"deny {EVERYONE} Write on topic other"]
+    assert carry_out(closed, *declared) == []
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_denial_stays_with_a_predecessor_that_stays(
+    closed: MemoryCluster, tmp_path: Path, closes: bool
+) -> None:
+    declared = load_closing(tmp_path, closes, old="absent")
+    closed.write("old", 0, 1)
+    plan = plan_for(closed, *declared)
+    assert list_changes(plan) == [("Topic/old", Status.REFUSED), ("Access/User:*", Status.REFUSED)]
+    assert "it stays until the deletion of Topic/old is applied" in str(plan.changes[1].reason)
+
+
+def test_denial_of_a_predecessor_that_is_gone_is_removed(closed: MemoryCluster, tmp_path: Path) -> None:
+    del closed._contents.topics["old"]
+    declared = load_closing(tmp_path, True, old="absent")
+    assert carry_out(closed, *declared) == ["Access/User:*"]
+    assert carry_out(closed, *declared) == []
+
+
+@pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
+def test_nothing_is_opened_without_acls(
+    cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str
+) -> None:
+    plan = plan_for(cluster, *load_closing(tmp_path, closes, old=old))
+    assert "Access/User:*" not in [str(change.ref) for change in plan.changes]
+    assert "KF420" not in [note.code for note in plan.diagnostics]
+
+
+def test_closing_without_predecessor_is_invalid(tmp_path: Path) -> None:
+    spec = {"partitions": 1, "replicationFactor": 1, "closeWrites": True}
+    with pytest.raises(InvalidManifests) as raised:
+        load_closing(tmp_path, None, {"kind": "Topic", "metadata": {"name": "x"}, "spec": spec})
+    assert [problem.message for problem in raised.value.problems] == ["there is no topic to close"]

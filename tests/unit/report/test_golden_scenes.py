@@ -466,7 +466,7 @@ def succession_scenes() -> dict[str, Scene]:
     kept = Predecessor("clicks", "clicks.v2", recent="it has records of the last 7d")
     successions = [
         Succession("orders.v2", "orders", log, groups, "broker 3 did not answer", writers=writers),
-        Succession("clicks.v2", "clicks", kept, unread_writers="not authorized"),
+        Succession("clicks.v2", "clicks", kept, unread_writers="not authorized", closed=True),
         Succession("gone.v2", "gone", None),
     ]
     return {"succession": Scene("succession", successions), "succession_none": Scene("succession", [])}

@@ -32,6 +32,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
+from kafkaform.core.operations import Phase
 from kafkaform.core.plans import ChangeOrigin, Plan
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import find_drift, plan_adoption
@@ -41,7 +42,7 @@ from kafkaform.report.plan import render_plan
 from kafkaform.report.remediation import CommandContext, plan_acceptance
 from kafkaform.resources import KINDS
 from kafkaform.resources.access import reach
-from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
+from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RemoveDenials, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
@@ -467,16 +468,22 @@ def test_partial_plan_removes_no_acls(tmp_path: Path) -> None:
     assert not plan(declared, [ORDERS, SECRET], part=True).changes
 
 
-def test_grants_are_carried_out_before_revocations(tmp_path: Path) -> None:
+def test_grants_are_carried_out_before_revocations_and_removed_denials_after_deletions(
+    tmp_path: Path,
+) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["new"]))
     live = ["allow Write on topic old", "deny Read on topic old"]
     (change,) = plan(declared, live).changes
-    granted, revoked = KINDS["Access"].operations(change.change)
+    operations = KINDS["Access"].operations(change.change)
+    granted, revoked, opened = operations
     assert isinstance(granted, GrantAccess)
     assert isinstance(revoked, RevokeAccess)
-    assert granted.phase < revoked.phase
-    assert (granted.created, granted.deleted) == ((acl("allow Write on topic new"),), (acl(live[1]),))
+    assert isinstance(opened, RemoveDenials)
+    phases = [granted.phase, revoked.phase, Phase.DELETE, opened.phase]
+    assert phases == sorted(phases)
+    assert (granted.created, granted.deleted) == ((acl("allow Write on topic new"),), ())
     assert (revoked.created, revoked.deleted) == ((), (acl(live[0]),))
+    assert (opened.created, opened.deleted) == ((), (acl(live[1]),))
 
 
 @pytest.mark.parametrize(

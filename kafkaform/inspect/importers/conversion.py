@@ -27,6 +27,7 @@ from kafkaform.resources.topic.operations import is_legal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from kafkaform.core.model import Location
     from kafkaform.inspect.importing import Import
@@ -72,6 +73,7 @@ class Conversion:
 
     Attributes:
         notes: What is wrong in the files, and what is left out.
+        files: The files that were read.
         additions: The parts of manifests that no cluster stores, by resource.
     """
 
@@ -79,6 +81,7 @@ class Conversion:
         self, tool: str = "", reading: ScalarReading = ScalarReading.SOURCE, source_cluster: str | None = None
     ) -> None:
         self.notes = Notes(tool, reading)
+        self.files: tuple[Path, ...] = ()
         self._source_cluster = source_cluster
         self._noun = _NOUNS.get(tool, "cluster")
         self._clusters: Counter[tuple[str, ...]] = Counter()
@@ -175,7 +178,7 @@ class Conversion:
         """
         ref = topic_ref(name)
         if not is_legal_name(name):
-            fields.leave_out_part(f"topic {name}: Kafka accepts no topic of this name")
+            fields.leave_out_part(f"topic {quoted(name)}: Kafka accepts no topic of this name")
             return ref
         state: dict[str, FieldValue] = {
             path: count
@@ -219,7 +222,7 @@ class Conversion:
             "permission": permission,
             "operation": "".join(operations),
         }
-        if missing := [noun for noun, value in given.items() if not value]:
+        if missing := [noun for noun, value in given.items() if not value.strip()]:
             fields.leave_out_part(f"ACL of {principal or 'nobody'}: it has no {' and no '.join(missing)}")
             return
         resource_type = _TYPES.get(_normalise(type_name))
@@ -259,6 +262,8 @@ class Conversion:
             parts: The name of each type of its entity; None for the default of the type.
             limits: The limits by Kafka's names; numbers in any notation.
         """
+        for type_ in parts.keys() - {*TYPES}:
+            fields.reject(f"{quoted(type_)} is not a type of quota", f"types: {', '.join(TYPES)}")
         state: dict[str, FieldValue] = {}
         for name, text in limits.items():
             if _LIMIT.fullmatch(text) and isfinite(float(text)):
@@ -267,7 +272,7 @@ class Conversion:
                 fields.reject(f"{name} must be a number, not {quoted(text)}")
         if not limits:
             fields.leave_out_part("a quota without limits, which Kafka does not keep")
-        if not state:
+        if not state or not parts.keys() <= {*TYPES}:
             return None
         entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
         ref = ResourceRef(ClientQuotaKind.name, entity.name)

@@ -341,6 +341,35 @@ def needless_operation(principal: DeclaredPrincipal) -> Iterator[Finding]:
             yield Finding(message, f"use {', '.join(known)}", path=write_path(acl))
 
 
+@principal_rule("KF613", Severity.WARNING)
+def impossible_host(principal: DeclaredPrincipal) -> Iterator[Finding]:
+    """The host of an ACL is no client's address, so that the ACL has no effect.
+
+    Brokers compare it with the address as text: networks, lists and names of hosts match no client, and an
+    IPv6 address is written in full, as in `0:0:0:0:0:0:0:1`. Write each address, or `*`.
+    """
+    for acl in principal.acls:
+        address = None if acl.host == WILDCARD else _write_address(acl.host)
+        if acl.host not in (WILDCARD, address):
+            message = f"{acl.describe_right()} has no effect: {quoted(acl.host)} is no client's address"
+            hint = f"write {address}" if address else "write the IP address of each client, or '*'"
+            yield Finding(message, hint, path=write_path(acl))
+
+
+def _write_address(host: str) -> str | None:
+    """Return an IP address as Java writes it; None if the text is none."""
+    from ipaddress import IPv6Address, ip_address  # takes 5 ms, and few ACLs have a host
+
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        parts = (f"{int(part, 16):x}" for part in address.packed.hex(":", 2).split(":"))
+        return ":".join(parts) + (f"%{address.scope_id}" if address.scope_id else "")
+    return str(address)
+
+
 def _fold(name: str) -> str:
     return name.replace(".", "_")
 

@@ -396,6 +396,10 @@ def test_written_spec_has_equivalent_acls(given_acls: set[Acl]) -> None:
         ({"name": "a"}, 'Write on topic a from ""'),
         ({"name": "a", "operations": ["All"]}, "Write on topic a"),
         ({"name": "*"}, "Describe on topic a"),
+        # What is denied, or needed by no request, is no right.
+        ({"name": "*", "permission": "deny"}, "Write on topic a"),
+        ({"prefix": "a", "operations": ["All"], "permission": "deny"}, "Write on topic a from 10.0.0.1"),
+        ({"name": "*"}, "ClusterAction on topic a"),
     ],
 )
 def test_covered_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, Any], narrow: str) -> None:

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.acl_fields import covers, covers_resources, parse_path, write_path
-from kafkaform.core.acls import ALL, EVERYONE, OPERATIONS, WILDCARD, Acl, ResourceType
+from kafkaform.core.acls import ALL, EVERYONE, OPERATIONS, USER_PREFIX, WILDCARD, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import includes
 from kafkaform.core.lock import NAME as LOCK
@@ -342,12 +342,16 @@ def needless_operation(principal: DeclaredPrincipal) -> Iterator[Finding]:
 
 
 @principal_rule("KF613", Severity.WARNING)
-def impossible_host(principal: DeclaredPrincipal) -> Iterator[Finding]:
-    """The host of an ACL is no client's address, so that the ACL has no effect.
+def impossible_client(principal: DeclaredPrincipal) -> Iterator[Finding]:
+    """An ACL is for a client that cannot be: its host is no address, or its principal is misspelt.
 
-    Brokers compare it with the address as text: networks, lists and names of hosts match no client, and an
-    IPv6 address is written in full, as in `0:0:0:0:0:0:0:1`. Write each address, or `*`.
+    Brokers compare both as text. Networks, lists and names of hosts match no client, and an IPv6 address is
+    written in full, as in `0:0:0:0:0:0:0:1`. Users are `User:NAME`, with a capital and without blanks.
     """
+    type_, _, name = principal.name.partition(":")
+    user = f"{USER_PREFIX}{name.strip() or 'NAME'}"
+    if type_.strip().lower() == "user" and principal.name != user:
+        yield Finding(f"{quoted(principal.name)} is no client's principal", f"write {user}")
     for acl in principal.acls:
         address = None if acl.host == WILDCARD else _write_address(acl.host)
         if acl.host not in (WILDCARD, address):

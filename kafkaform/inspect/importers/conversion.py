@@ -14,6 +14,7 @@ from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
 from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
+from kafkaform.inspect.importing import ODD_VALUE
 from kafkaform.resources import ACCESS, topic_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
@@ -319,6 +320,7 @@ class Conversion:
         problems = [
             Problem(f"{ref}: {line}", self._locations[ref])
             for ref, line in (*made.partial, *made.not_converged.items(), *made.undeclarable.items())
+            if line != ODD_VALUE  # which it is, is in another line
         ]
         # A role, or a list of consumers, may be read several times.
         distinct = dict.fromkeys([*self.notes.left_out, *problems])

@@ -251,7 +251,7 @@ def test_manifests_of_principal_are_merged(tmp_path: Path) -> None:
         ({"acls": [{"resource": "cluster", "name": "x", "operations": ["Alter"]}]}, "has no name"),
         (
             {"acls": [{"resource": "topic", "name": "x", "prefix": "x", "operations": ["Read"]}]},
-            "a name or a prefix",
+            "has a name and a prefix",
         ),
         ({"produces": [{"prefix": ""}]}, "must not be empty"),
         ({"hosts": []}, "must not be empty"),

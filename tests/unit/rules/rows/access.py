@@ -45,6 +45,7 @@ ROWS: list[Row] = [
     trips_access("KF610 another delimiter", "warning", DOTTED, access("User:a", DOTTED), UNDERSCORED),
     trips_access("KF611 beyond the limit", "error", WRITE, WRITER, LIMITED),
     trips_access("KF612 no such operation", "warning", ODD, access("User:a", ODD)),
+    trips("KF613 another case", scene(access("user:a", WRITE), ORDERS), "user:a warning"),
     trips_access("KF613 a network", "warning", NETWORK, access("User:a", NETWORK)),
     trips_access("KF613 a short address", "warning", SHORT, access("User:a", SHORT)),
 ]

@@ -343,7 +343,7 @@ def needless_operation(principal: DeclaredPrincipal) -> Iterator[Finding]:
 
 @principal_rule("KF613", Severity.WARNING)
 def impossible_client(principal: DeclaredPrincipal) -> Iterator[Finding]:
-    """An ACL is for a client that cannot be: its host is no address, or its principal is misspelt.
+    """An ACL is for a client that cannot exist: its host is not an address, or its principal is misspelt.
 
     Brokers compare both as text. Networks, lists and names of hosts match no client, and an IPv6 address is
     written in full, as in `0:0:0:0:0:0:0:1`. Users are `User:NAME`, with a capital and without blanks.
@@ -351,11 +351,13 @@ def impossible_client(principal: DeclaredPrincipal) -> Iterator[Finding]:
     type_, _, name = principal.name.partition(":")
     user = f"{USER_PREFIX}{name.strip() or 'NAME'}"
     if type_.strip().lower() == "user" and principal.name != user:
-        yield Finding(f"{quoted(principal.name)} is no client's principal", f"write {user}")
+        yield Finding(f"{quoted(principal.name)} is not the principal of a client", f"write {user}")
     for acl in principal.acls:
         address = None if acl.host == WILDCARD else _write_address(acl.host)
         if acl.host not in (WILDCARD, address):
-            message = f"{acl.describe_right()} has no effect: {quoted(acl.host)} is no client's address"
+            message = (
+                f"{acl.describe_right()} has no effect: {quoted(acl.host)} is not the address of a client"
+            )
             hint = f"write {address}" if address else "write the IP address of each client, or '*'"
             yield Finding(message, hint, path=write_path(acl))
 

@@ -146,9 +146,13 @@ def _is_of(document: Document, importer: _Importer) -> bool:
 
 
 def _is_other_kubernetes(document: Document) -> bool:
-    """Return whether a document is a resource of Kubernetes, or the list of files of Kustomize."""
+    """Return whether a document is a resource of Kubernetes, or the list of files of Kustomize.
+
+    One of a kind such as KafkaTopic is not: it may be another tool's, or have a misspelt `apiVersion`.
+    """
     data = document.data if isinstance(document.data, dict) else {}
-    return Path(document.file).stem == "kustomization" or data.keys() >= {"apiVersion", "kind"}
+    is_resource = data.keys() >= {"apiVersion", "kind"} and not str(data["kind"]).startswith("Kafka")
+    return is_resource or Path(document.file).stem == "kustomization"
 
 
 def _explain_foreign(document: Document, tool: str) -> Problem:

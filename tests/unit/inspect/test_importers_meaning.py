@@ -406,7 +406,9 @@ def test_unrelated_documents_do_not_stop_import(tmp_path: Path) -> None:
     assert len(conversion.notes.remarks) == 2
     # What may have been meant for the tool is no remark.
     (tmp_path / "values.yaml").write_text("users: 1\nname: a\n", "utf-8")
-    assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 1
+    misspelt = strimzi("KafkaTopic", "{name: a}", "{}").replace("strimzi", "strimz")
+    (tmp_path / "topic.yaml").write_text(misspelt, "utf-8")
+    assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 2
 
 
 @pytest.mark.parametrize("addresses", ["bootstrapAddrs", "zkAddrs"])

@@ -11,6 +11,7 @@ from kafkaform.config.manifest_text import Additions
 from kafkaform.core.acl_fields import write_path, write_value
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.errors import Problem, UsageError
+from kafkaform.core.kafka_configs import canonical, find_topic_config
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
 from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
@@ -41,6 +42,7 @@ _TYPES = {each.replace("-", ""): each for each in ResourceType}
 _NOUNS = {"jikkou": "provider", "julieops": "context"}
 """What a tool calls the clusters in its files."""
 _MAX_CLUSTERS = 20
+_WHOLE = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _LIMIT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
 
@@ -186,7 +188,11 @@ class Conversion:
             for path, count in zip(("partitions", REPLICATION_FACTOR), counts, strict=True)
             if count
         }
-        state |= {CONFIG_PREFIX + key: value for key, value in configs.items()}
+        for key, value in configs.items():
+            if _has_unit(key, value):
+                fields.leave_out_part(f"topic {quoted(name)}: Kafka refuses {quoted(value)} for {key}")
+            else:
+                state[CONFIG_PREFIX + key] = value
         live = LiveReplicas(tuple(map(tuple, replicas))) if replicas else None
         self._add(fields, Observed(ref, None, state, live=live))
         if strategy is not Strategy.BALANCED:
@@ -347,6 +353,18 @@ class Conversion:
         self._locations.setdefault(observed.ref, fields.location)
         self.declare(fields, str(observed.ref))
         self._resources[observed.ref] = observed
+
+
+def _has_unit(key: str, value: str) -> bool:
+    """Return whether a manifest of kafkaform may have a value, such as `7d`, that brokers refuse."""
+    known = find_topic_config(key)
+    if known is None or known.unit is None or _WHOLE.fullmatch(value.strip()):
+        return False
+    try:
+        canonical(known, value)
+    except ValueError:
+        return False  # the manifest could not be read, either
+    return True
 
 
 def _join_name(cluster: Sequence[str]) -> str:

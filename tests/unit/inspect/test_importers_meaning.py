@@ -194,6 +194,7 @@ LEFT_OUT = {
         "kafka_topic", {"name": "a"}, **late("kafka_topic", config={"a": True})
     ),
     "deleted topic": strimzi("KafkaTopic", "{name: a, deletionTimestamp: x}", "{partitions: 1}"),
+    "unit of a config": strimzi_config("retention.ms: 7d, max.message.bytes: 1MB"),
     "blank host": strimzi_user("{name: a}", rest="host: ' ', operations: [Read]"),
     "whole resource of a plan": terraform(
         "kafka_topic", {}, resource_changes=[{"address": "kafka_topic.r", "change": {"after_unknown": True}}]

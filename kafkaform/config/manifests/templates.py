@@ -74,6 +74,17 @@ def find_template(text: str) -> TemplateMark | None:
     return _explain_mark(_MARK.search(text), text)
 
 
+def find_placeholder(value: object) -> TemplateMark | None:
+    """Return the placeholder that YAML reads as a mapping or a list, such as `{team}`; None for others."""
+    match value:
+        case dict() if [*value.values()] == [None]:
+            return find_template(f"{{{next(iter(value))}}}")
+        case [[str() as name]]:
+            return find_template(f"[[{name}]]")
+        case _:
+            return None
+
+
 def explain_source(text: str, file: str, lines: Iterable[int]) -> Problem | None:
     """Return the problem of an invalid YAML text that is a template; None if it does not look like one.
 

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.config.manifests.templates import find_template
+from kafkaform.config.manifests.templates import find_placeholder, find_template
 from kafkaform.config.manifests.yaml12 import Unquoted
 from kafkaform.core.errors import Problem
 from kafkaform.core.files import read_file
@@ -414,14 +414,8 @@ class Fields:
     def _read_scalar(self, below: _Path, value: Data, *, prose: bool = False) -> str | None:
         """Return a scalar as text; None if it is null, or no scalar, which is reported."""
         path = (*self._path, *below)
-        match value:
-            # Without quotes, a placeholder such as {team} or [[team]] is a mapping or a list.
-            case dict() if [*value.values()] == [None]:
-                value = f"{{{next(iter(value))}}}"
-            case [[str() as name]]:
-                value = f"[[{name}]]"
-            case _:
-                pass
+        if (template := find_placeholder(value)) is not None:
+            value = template.mark
         if isinstance(value, dict | list):
             self._report(below, "must be a text")
             return None

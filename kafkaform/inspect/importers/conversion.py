@@ -18,7 +18,7 @@ from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
 from kafkaform.inspect.importing import ODD_VALUE
 from kafkaform.resources import ACCESS, topic_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
-from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
+from kafkaform.resources.client_quota.entity import TYPES, build_entity
 from kafkaform.resources.client_quota.spec import value_text
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR, LiveReplicas
 from kafkaform.resources.replicas.layout import Strategy
@@ -52,9 +52,12 @@ def fill_rights(fields: Fields, defaults: Mapping[str, str], rights: Iterable[Ri
 
     Args:
         fields: The fields that the templates refer to.
-        defaults: For each such field, the value if it is missing.
+        defaults: For each such field, the value if it is missing; empty if it must not be.
     """
-    values = {name: fields.name(name, default) for name, default in defaults.items()}
+    values = {
+        name: fields.name(name, default) if default else fields.require(name)
+        for name, default in defaults.items()
+    }
     return [
         (kind, name.format_map(values), pattern, operations) for kind, name, pattern, operations in rights
     ]
@@ -271,6 +274,7 @@ class Conversion:
         """
         for type_ in parts.keys() - {*TYPES}:
             fields.reject(f"{quoted(type_)} is not a type of quota", f"types: {', '.join(TYPES)}")
+            return None
         state: dict[str, FieldValue] = {}
         for name, text in limits.items():
             if _LIMIT.fullmatch(text) and isfinite(float(text)):
@@ -279,9 +283,13 @@ class Conversion:
                 fields.reject(f"{name} must be a number, not {quoted(text)}")
         if not limits:
             fields.leave_out_part("a quota without limits, which Kafka does not keep")
-        if not state or not parts.keys() <= {*TYPES}:
+        if not state:
             return None
-        entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
+        try:
+            entity = build_entity(parts)
+        except ValueError as error:
+            fields.reject(str(error))
+            return None
         ref = ResourceRef(ClientQuotaKind.name, entity.name)
         self._add(fields, Observed(ref, None, state))
         return ref

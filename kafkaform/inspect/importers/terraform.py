@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, listed, quoted
 from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
@@ -162,7 +162,12 @@ def _add_quota(quota: Fields, out: Conversion) -> None:
 
 
 def _add_composite_quota(quota: Fields, out: Conversion) -> None:
-    entities = {each.text("type"): each.name("name") or None for each in quota.list_each("entity")}
+    entities: dict[str, str | None] = {}
+    for each in quota.list_each("entity"):
+        type_ = each.text("type")
+        if type_ in entities:
+            each.reject(f"the quota has two names of the type {quoted(type_)}")
+        entities[type_] = each.name("name") or None
     out.add_quota(quota, entities, quota.configs("config"))
 
 

@@ -73,6 +73,11 @@ def terraform(type_: str, values: dict[str, object], **plan: object) -> str:
     return json.dumps(data)
 
 
+def composite_quota(*types: str) -> str:
+    entities = [{"type": each, "name": "a"} for each in types]
+    return terraform("kafka_quota_composite", {"entity": entities, "config": {"producer_byte_rate": 1}})
+
+
 def late(type_: str, **unknown: object) -> dict[str, object]:
     return {"resource_changes": [{"address": f"{type_}.r", "change": {"after_unknown": unknown}}]}
 
@@ -146,6 +151,10 @@ REFUSED = {
     "quota without a client": jikkou_quota("type: USER_CLIENT, entity: {user: a}"),
     "consumer without a principal": julie("consumers: [{group: g}]"),
     "type of a quota": terraform("kafka_quota", QUOTA | {"entity_type": "users", "entity_name": "a"}),
+    "two names of a quota": composite_quota("user", "user"),
+    "quota of a user and an address": composite_quota("user", "ip"),
+    "quota of nothing": composite_quota(),
+    "ksql without its id": "context: c\nplatform: {ksql: {instances: [{principal: 'User:k'}]}}\n",
     "julie quota without a principal": "context: c\nplatform: {kafka: {quotas: [{producer_byte_rate: 1}]}}\n",
     # Booleans and numbers that the tool itself refuses, or that readers take for different ones.
     "flag of julie": julie_app("exactlyOnce: 'yes'"),

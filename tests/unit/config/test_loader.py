@@ -126,6 +126,10 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
         "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
     },
+    "default of a quota": {
+        "a.yaml": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"
+        "spec: {entity: {user: {default: false}}, config: {producer_byte_rate: 1}}\n"
+    },
     "placeholders elsewhere": {
         "a.yaml": "apiVersion: {version}\nkind: Topic\nmetadata: {name: a}\nspec: {}\n",
         "b.yaml": WHOLE.replace("kind: Topic", "kind: {kind}"),

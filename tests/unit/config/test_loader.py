@@ -126,6 +126,7 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
         "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
     },
+    "colon before a bracket": {"a.yaml": "metadata: {name: a:}\n"},
     "default of a quota": {
         "a.yaml": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"
         "spec: {entity: {user: {default: false}}, config: {producer_byte_rate: 1}}\n"

@@ -501,7 +501,7 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
             problems.append(Problem(f"this is a manifest of {tool}", document.locate(["kind"]), hint))
             return None
     kind = KINDS.get(name) if isinstance(name, str) else None
-    if kind is None and (template := find_placeholder(name)) is not None:
+    if kind is None and (template := find_placeholder(document, ["kind"], name)) is not None:
         problems.append(Problem(template.message, document.locate(["kind"])))
     elif kind is None:
         message = "kind is missing" if name is None else "kind must be text"

@@ -90,7 +90,7 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
     """Translate a `jsonschema.ValidationError` for users; `schema` is the whole schema."""
     rule, limit = error.validator, error.validator_value
     types = error.schema.get("type", ())
-    if types != "object" and (template := find_placeholder(error.instance)) is not None:
+    if types != "object" and (template := find_placeholder(document, path, error.instance)) is not None:
         yield path, Problem(template.message, document.locate(path))
     elif rule == "additionalProperties":
         known = error.schema.get("properties", {})

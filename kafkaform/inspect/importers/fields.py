@@ -414,7 +414,7 @@ class Fields:
     def _read_scalar(self, below: _Path, value: Data, *, prose: bool = False) -> str | None:
         """Return a scalar as text; None if it is null, or no scalar, which is reported."""
         path = (*self._path, *below)
-        if (template := find_placeholder(value)) is not None:
+        if (template := find_placeholder(self.document, path, value)) is not None:
             value = template.mark
         if isinstance(value, dict | list):
             self._report(below, "must be a text")

@@ -126,6 +126,11 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
         "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
     },
+    "no placeholders": {
+        "a.yaml": topic(
+            "\n  partitions:\n    six:\n  replicationFactor: 1\n  config:\n    retention:\n      ms:"
+        )
+    },
     "colon before a bracket": {"a.yaml": "metadata: {name: a:}\n"},
     "default of a quota": {
         "a.yaml": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"

@@ -52,7 +52,7 @@ from kafkaform.report.edits import list_problems
 from kafkaform.resources import TOPIC, nearest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.errors import Problem
@@ -283,6 +283,8 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     # Before the cluster is read, so that an error in an existing manifest is reported at once. Without a list
     # of the declared resources, an import would declare them a second time.
     present = [path for path in manifests if _has_manifests(path)]
+    if options.conversion is not None:
+        present = _exclude_sources(present, options.conversion.files, folder)
     declared = {resource.ref: resource.location for resource in load(present, context)}
     observation, selection = _observe(session, options)
     # In a repository without them, so that editors help with what was imported.
@@ -344,6 +346,25 @@ def _has_manifests(path: Path) -> bool:
     # A folder that cannot be read counts as one with manifests, so that `load` reports it. As an empty
     # folder, it would let the import declare its resources a second time.
     return bool(files) or has_bad_entries or not os.access(path, os.R_OK | os.X_OK)
+
+
+def _exclude_sources(present: list[Path], sources: Collection[Path], folder: Path) -> list[Path]:
+    """Return the paths of manifests without the files of another tool, which may be in the same folder.
+
+    Raises:
+        UsageError: The import would write manifests beside these files, and no plan could read the folder.
+    """
+    resolved = {source.resolve() for source in sources}
+    problems: list[Problem] = []
+    files = find_manifest_files(present, problems)
+    if problems or resolved.isdisjoint(file.resolve() for file in files):
+        return present  # loading them reports the problems
+    if any(source.is_relative_to(folder.resolve()) for source in resolved):
+        raise UsageError(
+            f"{folder} has the files to import, and is the folder of manifests",
+            hint="write the manifests to another one: --out DIR",
+        )
+    return [file for file in files if file.resolve() not in resolved]
 
 
 def _require_matches(observation: Observation, selection: Selection, source: str) -> None:

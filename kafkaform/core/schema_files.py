@@ -245,7 +245,7 @@ def describe_error(error: ValidationError) -> str:
         case "enum":
             return f"must be {'one of ' if len(limit) > 1 else ''}{', '.join(map(str, limit))}"
         case "const":
-            return f"must be {limit}"
+            return f"must be {str(limit).lower() if isinstance(limit, bool) else limit}"
         case "dependentRequired":
             return f"requires {join_words(limit[min(limit)])}"
         case "pattern":

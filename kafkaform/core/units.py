@@ -99,6 +99,12 @@ def format_size(size: int) -> str:
     return str(size) if unit is None else f"{size // _BYTES[unit]} {unit}"
 
 
+def format_rate(rate: int) -> str:
+    """Format bytes per second: `10 MiB/s`, `300000 bytes/s`."""
+    number = format_size(rate)
+    return f"{number} bytes/s" if number.isdecimal() else f"{number}/s"
+
+
 def readable_size(size: int) -> str:
     """Format a size as `format_size` does, or rounded and followed by the bytes: `1.9 GiB (2073741824)`."""
     unit = _largest_divisor(size)

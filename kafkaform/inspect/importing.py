@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 _COLLISION = "KF102"
 
+ODD_VALUE = "it has a value that no manifest can declare"
+
 NOTHING_ADDED: Mapping[ResourceRef, Additions] = MappingProxyType({})
 
 
@@ -443,7 +445,7 @@ def _read_back(
         desired += combined
         # Other tools leave fields to the broker, and their manifests are to be completed.
         if missing or manifest.undeclarable:
-            not_converged[ref] = "; ".join(missing) or "it has a value that no manifest can declare"
+            not_converged[ref] = "; ".join(missing) or ODD_VALUE
     return refused, not_converged, desired
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kafkaform.core.units import format_size, rounded_size
+from kafkaform.core.units import format_rate, rounded_size
 from kafkaform.core.wording import counted, format_age
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Table
 from kafkaform.report.page import render_page
@@ -83,7 +83,7 @@ def format_progress(progress: MoveProgress, left_s: float | None, idle_s: float 
     parts = [format_amount(progress)]
     # A throttle explains a slow pace; without bytes to copy it does not matter.
     if progress.throttle is not None and progress.bytes_total:
-        parts.append(f"at most {format_size(progress.throttle)}/s per broker")
+        parts.append(f"at most {format_rate(progress.throttle)} per broker")
     if progress.stalled:
         parts.append(f"no progress for a while: {progress.stalled}")
     elif idle_s and progress.bytes_total:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.moves.batches import format_partition
-from kafkaform.core.units import format_size
+from kafkaform.core.units import format_rate
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def explain_stall(
     if grown is None:
         return ""  # without sizes, a long copy looks the same
     if grown > 0 and throttle is not None:
-        rate = f"{format_size(throttle)}/s"
-        return f"producers write as fast as the throttle of {rate} lets replicas copy: raise --throttle"
+        limit = format_rate(throttle)
+        return f"producers write as fast as the throttle of {limit} lets replicas copy: raise --throttle"
     names = listed([format_partition(move.key) for move in unfinished])
     return f"{names}: all brokers are up; check the logs of the brokers that it is copied to"
 

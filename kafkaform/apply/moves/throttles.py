@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, MovesUnfinished, Unreachable
-from kafkaform.core.units import format_size
+from kafkaform.core.units import format_rate
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.replicas.moves import ALL, Rates, ThrottledReplicas, Throttles, union
@@ -323,4 +323,4 @@ def describe_throttles(throttles: Throttles) -> str:
 
 def _format_rates(rates: Rates) -> str:
     sides = {"sending": rates.leader, "receiving": rates.follower}
-    return ", ".join(f"{format_size(rate)}/s {side}" for side, rate in sides.items() if rate is not None)
+    return ", ".join(f"{format_rate(rate)} {side}" for side, rate in sides.items() if rate is not None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import CONFIG_FILE, find_manifest_files, read_bytes
 from kafkaform.config.manifests.structure import check_structure
-from kafkaform.config.manifests.templates import find_template
+from kafkaform.config.manifests.templates import find_placeholder, find_template
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.files import read_file
@@ -514,8 +514,11 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
             problems.append(Problem(f"this is a manifest of {tool}", document.locate(["kind"]), hint))
             return None
     kind = KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        message = "kind is missing" if name is None else f"unknown kind {quoted(str(name))}"
+    if kind is None and (template := find_placeholder(document, ["kind"], name)) is not None:
+        problems.append(Problem(template.message, document.locate(["kind"])))
+    elif kind is None:
+        message = "kind is missing" if name is None else "kind must be text"
+        message = f"unknown kind {quoted(name)}" if isinstance(name, str) else message
         meant = find_kind(str(name))
         hint = f"did you mean {meant!r}?" if meant else suggest_names(str(name), KINDS, "known kinds")
         problems.append(Problem(message, document.locate(["kind"]), hint))

@@ -8,7 +8,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.config.manifests.other_names import fold_name, suggest_field
-from kafkaform.config.manifests.templates import find_template
+from kafkaform.config.manifests.templates import find_placeholder
 from kafkaform.config.manifests.yaml12 import Document
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import describe_error, find_errors, load_inlined_schema
@@ -89,7 +89,10 @@ def _find_problems(document: Document, schema: str) -> Iterator[_Finding]:
 def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) -> Iterator[_Finding]:
     """Translate a `jsonschema.ValidationError` for users; `schema` is the whole schema."""
     rule, limit = error.validator, error.validator_value
-    if rule == "additionalProperties":
+    types = error.schema.get("type", ())
+    if types != "object" and (template := find_placeholder(document, path, error.instance)) is not None:
+        yield path, Problem(template.message, document.locate(path))
+    elif rule == "additionalProperties":
         known = error.schema.get("properties", {})
         parent = f" in {_join_path(path)}" if path else ""
         # jsonschema reports all unknown fields as one error of their mapping.
@@ -194,12 +197,6 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
             return f"write a list: [{_display(value) if isinstance(value, int) else value}]"
         case list() if "object" in wanted:
             return "write lines `name: value` without dashes"
-        case dict() if "string" in wanted and [*value.values()] == [None]:
-            template = find_template(f"{{{next(iter(value))}}}")
-            return template.message if template is not None else None
-        case [[str() as name]] if "string" in wanted:
-            template = find_template(f"[[{name}]]")
-            return template.message if template is not None else None
         case dict() if value and path[-2:-1] == ["config"] and "." not in path[-1]:
             return f"write the name in one piece: {path[-1]}.{next(iter(value))}"
         case str() | int() if (

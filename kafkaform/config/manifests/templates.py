@@ -16,6 +16,8 @@ from kafkaform.core.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kafkaform.config.manifests.yaml12 import Document, Path
+
 _PLACEHOLDER = r"\{ ?\w[\w.-]* ?\}"
 _OTHER_PLACEHOLDERS = r"|%[A-Za-z_]\w*%|\[\[ ?[.\w][\w .-]*\]\]|(?<![?P\w])<[A-Z][A-Z0-9_-]*>"
 _MARK = re.compile(
@@ -72,6 +74,20 @@ class TemplateMark(NamedTuple):
 def find_template(text: str) -> TemplateMark | None:
     """Return the first part of a text by which it is a template; None if it is none."""
     return _explain_mark(_MARK.search(text), text)
+
+
+def find_placeholder(document: Document, path: Path, value: object) -> TemplateMark | None:
+    """Return the placeholder that YAML reads as a mapping or a list, such as `{team}`; None for others."""
+    match value:
+        # A mapping without braces begins where its first key does.
+        case dict() if [*value.values()] == [None] and (
+            document.locate(path) != document.locate([*path, *value], key=True)
+        ):
+            return find_template(f"{{{next(iter(value))}}}")
+        case [[str() as name]]:
+            return find_template(f"[[{name}]]")
+        case _:
+            return None
 
 
 def explain_source(text: str, file: str, lines: Iterable[int]) -> Problem | None:

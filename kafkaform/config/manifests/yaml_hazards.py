@@ -207,6 +207,7 @@ _QUOTE = "put the value in quotes"
 _PAIR = "write `name: value`, with a space after the colon"
 _MESSAGES = {
     "did not find expected node content": ("unexpected {}", f"remove it, or {_QUOTE}"),
+    "found unexpected ':'": ("unexpected {}", _QUOTE),
     "found character that cannot start any token": ("a value cannot begin with {}", _QUOTE),
     "found unknown escape character": (
         "unknown escape in double quotes",

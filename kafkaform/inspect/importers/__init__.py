@@ -33,6 +33,10 @@ AUTO = "auto"
 _NO_TERRAFORM = "this is a template (Terraform): render it first, e.g. terraform show -json > resources.json"
 _HCL = re.compile(r'^(?:resource|data|module|provider|variable)(?: +"[^"\n]*")+ *\{', re.MULTILINE)
 """Matches a block of Terraform's own language."""
+_NOT_SHOWN = {b'{"@level":': "the log of Terraform", b"PK\x03\x04": "a saved plan of Terraform"}
+"""What else people take for the output of `terraform show -json`, by its first bytes."""
+_EMPTY = "is empty: nothing to import"
+_SHOW = "give the output of terraform show -json"
 
 
 class _Importer(Protocol):
@@ -72,13 +76,16 @@ def read_foreign(paths: Sequence[Path], tool: str, source_cluster: str | None = 
     """
     problems: list[Problem] = []
     documents: list[Document] = []
-    for file in _find_files(paths, problems):
+    files = _find_files(paths, problems)
+    for file in files:
         raw = read_bytes(file, problems)
-        if raw is not None and (file.suffix == ".tf" or _HCL.search(raw.decode(errors="replace"))):
-            problems.append(Problem(_NO_TERRAFORM, Location(str(file))))
+        if raw is not None and (problem := _explain_terraform(file, raw)) is not None:
+            problems.append(problem)
         elif raw is not None:
             documents += read_documents(raw, str(file), problems.append, verbatim=None)
     documents = [document for document in documents if document.data is not None]
+    if not documents and not problems:
+        problems = [Problem(_EMPTY, Location(str(file))) for file in files]
     if tool == AUTO and not problems:
         tool = _detect_tool(documents)
     importer = IMPORTERS.get(tool)
@@ -89,6 +96,7 @@ def read_foreign(paths: Sequence[Path], tool: str, source_cluster: str | None = 
             problems += [_explain_foreign(document, tool) for document in documents]
         raise InvalidInput(dict.fromkeys(problems))
     conversion = Conversion(tool, importer.READING, source_cluster)
+    conversion.files = tuple(files)
     notes = conversion.notes
     for document in documents:
         if document not in own:
@@ -104,6 +112,17 @@ def read_foreign(paths: Sequence[Path], tool: str, source_cluster: str | None = 
         raise InvalidInput(dict.fromkeys(problems))
     notes.close()
     return conversion
+
+
+def _explain_terraform(file: Path, raw: bytes) -> Problem | None:
+    """Return the problem of a file of Terraform that is not the output of `terraform show -json`."""
+    location = Location(str(file))
+    for head, noun in _NOT_SHOWN.items():
+        if raw.startswith(head):
+            return Problem(f"is {noun}", location, _SHOW)
+    if file.suffix == ".tf" or _HCL.search(raw.decode(errors="replace")):
+        return Problem(_NO_TERRAFORM, location)
+    return None
 
 
 def _find_files(paths: Sequence[Path], problems: list[Problem]) -> list[Path]:
@@ -127,9 +146,13 @@ def _is_of(document: Document, importer: _Importer) -> bool:
 
 
 def _is_other_kubernetes(document: Document) -> bool:
-    """Return whether a document is a resource of Kubernetes, or the list of files of Kustomize."""
+    """Return whether a document is a resource of Kubernetes, or the list of files of Kustomize.
+
+    One of a kind such as KafkaTopic is not: it may be another tool's, or have a misspelt `apiVersion`.
+    """
     data = document.data if isinstance(document.data, dict) else {}
-    return Path(document.file).stem == "kustomization" or data.keys() >= {"apiVersion", "kind"}
+    is_resource = data.keys() >= {"apiVersion", "kind"} and not str(data["kind"]).startswith("Kafka")
+    return is_resource or Path(document.file).stem == "kustomization"
 
 
 def _explain_foreign(document: Document, tool: str) -> Problem:
@@ -138,9 +161,9 @@ def _explain_foreign(document: Document, tool: str) -> Problem:
     if "resource" in data:
         return Problem(_NO_TERRAFORM, document.locate())
     if data.keys() >= {"terraform_version", "resources"}:
-        return Problem(
-            "is the raw state of Terraform", document.locate(), "give the output of terraform show -json"
-        )
+        return Problem("is the raw state of Terraform", document.locate(), _SHOW)
+    if data.get("items") == [] or data.keys() == {"format_version"}:
+        return Problem(_EMPTY, document.locate())
     if tool in IMPORTERS:
         return Problem(f"is not a manifest of {tool}", document.locate())
     hint = f"known tools: {', '.join(IMPORTERS)}"

@@ -11,12 +11,14 @@ from kafkaform.config.manifest_text import Additions
 from kafkaform.core.acl_fields import write_path, write_value
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.errors import Problem, UsageError
+from kafkaform.core.kafka_configs import canonical, find_topic_config
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
 from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
+from kafkaform.inspect.importing import ODD_VALUE
 from kafkaform.resources import ACCESS, topic_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
-from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
+from kafkaform.resources.client_quota.entity import TYPES, build_entity
 from kafkaform.resources.client_quota.spec import value_text
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR, LiveReplicas
 from kafkaform.resources.replicas.layout import Strategy
@@ -27,6 +29,7 @@ from kafkaform.resources.topic.operations import is_legal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from kafkaform.core.model import Location
     from kafkaform.inspect.importing import Import
@@ -39,6 +42,7 @@ _TYPES = {each.replace("-", ""): each for each in ResourceType}
 _NOUNS = {"jikkou": "provider", "julieops": "context"}
 """What a tool calls the clusters in its files."""
 _MAX_CLUSTERS = 20
+_WHOLE = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _LIMIT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
 
@@ -48,9 +52,12 @@ def fill_rights(fields: Fields, defaults: Mapping[str, str], rights: Iterable[Ri
 
     Args:
         fields: The fields that the templates refer to.
-        defaults: For each such field, the value if it is missing.
+        defaults: For each such field, the value if it is missing; empty if it must not be.
     """
-    values = {name: fields.name(name, default) for name, default in defaults.items()}
+    values = {
+        name: fields.name(name, default) if default else fields.require(name)
+        for name, default in defaults.items()
+    }
     return [
         (kind, name.format_map(values), pattern, operations) for kind, name, pattern, operations in rights
     ]
@@ -72,6 +79,7 @@ class Conversion:
 
     Attributes:
         notes: What is wrong in the files, and what is left out.
+        files: The files that were read.
         additions: The parts of manifests that no cluster stores, by resource.
     """
 
@@ -79,6 +87,7 @@ class Conversion:
         self, tool: str = "", reading: ScalarReading = ScalarReading.SOURCE, source_cluster: str | None = None
     ) -> None:
         self.notes = Notes(tool, reading)
+        self.files: tuple[Path, ...] = ()
         self._source_cluster = source_cluster
         self._noun = _NOUNS.get(tool, "cluster")
         self._clusters: Counter[tuple[str, ...]] = Counter()
@@ -175,14 +184,18 @@ class Conversion:
         """
         ref = topic_ref(name)
         if not is_legal_name(name):
-            fields.leave_out_part(f"topic {name}: Kafka accepts no topic of this name")
+            fields.leave_out_part(f"topic {quoted(name)}: Kafka accepts no topic of this name")
             return ref
         state: dict[str, FieldValue] = {
             path: count
             for path, count in zip(("partitions", REPLICATION_FACTOR), counts, strict=True)
             if count
         }
-        state |= {CONFIG_PREFIX + key: value for key, value in configs.items()}
+        for key, value in configs.items():
+            if _has_unit(key, value):
+                fields.leave_out_part(f"topic {quoted(name)}: Kafka refuses {quoted(value)} for {key}")
+            else:
+                state[CONFIG_PREFIX + key] = value
         live = LiveReplicas(tuple(map(tuple, replicas))) if replicas else None
         self._add(fields, Observed(ref, None, state, live=live))
         if strategy is not Strategy.BALANCED:
@@ -219,7 +232,7 @@ class Conversion:
             "permission": permission,
             "operation": "".join(operations),
         }
-        if missing := [noun for noun, value in given.items() if not value]:
+        if missing := [noun for noun, value in given.items() if not value.strip()]:
             fields.leave_out_part(f"ACL of {principal or 'nobody'}: it has no {' and no '.join(missing)}")
             return
         resource_type = _TYPES.get(_normalise(type_name))
@@ -259,6 +272,9 @@ class Conversion:
             parts: The name of each type of its entity; None for the default of the type.
             limits: The limits by Kafka's names; numbers in any notation.
         """
+        for type_ in parts.keys() - {*TYPES}:
+            fields.reject(f"{quoted(type_)} is not a type of quota", f"types: {', '.join(TYPES)}")
+            return None
         state: dict[str, FieldValue] = {}
         for name, text in limits.items():
             if _LIMIT.fullmatch(text) and isfinite(float(text)):
@@ -269,7 +285,11 @@ class Conversion:
             fields.leave_out_part("a quota without limits, which Kafka does not keep")
         if not state:
             return None
-        entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
+        try:
+            entity = build_entity(parts)
+        except ValueError as error:
+            fields.reject(str(error))
+            return None
         ref = ResourceRef(ClientQuotaKind.name, entity.name)
         self._add(fields, Observed(ref, None, state))
         return ref
@@ -314,6 +334,7 @@ class Conversion:
         problems = [
             Problem(f"{ref}: {line}", self._locations[ref])
             for ref, line in (*made.partial, *made.not_converged.items(), *made.undeclarable.items())
+            if line != ODD_VALUE  # which it is, is in another line
         ]
         # A role, or a list of consumers, may be read several times.
         distinct = dict.fromkeys([*self.notes.left_out, *problems])
@@ -340,6 +361,18 @@ class Conversion:
         self._locations.setdefault(observed.ref, fields.location)
         self.declare(fields, str(observed.ref))
         self._resources[observed.ref] = observed
+
+
+def _has_unit(key: str, value: str) -> bool:
+    """Return whether a manifest of kafkaform may have a value, such as `7d`, that brokers refuse."""
+    known = find_topic_config(key)
+    if known is None or known.unit is None or _WHOLE.fullmatch(value.strip()):
+        return False
+    try:
+        canonical(known, value)
+    except ValueError:
+        return False  # the manifest could not be read, either
+    return True
 
 
 def _join_name(cluster: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.config.manifests.templates import find_template
+from kafkaform.config.manifests.templates import find_placeholder, find_template
 from kafkaform.config.manifests.yaml12 import Unquoted
 from kafkaform.core.errors import Problem
 from kafkaform.core.files import read_file
@@ -100,8 +100,12 @@ class Notes:
         if template is None or (kind := (id(document), template.message)) in self._templates:
             return
         self._templates.add(kind)
-        if all(problem.location != location for problem in self.problems):
-            self.problems.append(Problem(template.message, location))
+        self.report(Problem(template.message, location))
+
+    def report(self, problem: Problem) -> None:
+        """Report a problem of a value, unless there is one already: `[a` has no number, either."""
+        if all(problem.location != known.location for known in self.problems):
+            self.problems.append(problem)
 
     def close(self) -> None:
         """Name the fields that were not taken, except below a mapping that is left out as a whole."""
@@ -170,7 +174,7 @@ class Fields:
     def require(self, name: str) -> str:
         """Return the name of something, as `name` does; report that it is missing."""
         text = self.name(name)
-        if not text and not isinstance(self._data.get(name), dict | list):
+        if not text or text.isspace():
             self._report((name,), "is empty" if name in self._data else "is missing")
         return text
 
@@ -205,7 +209,7 @@ class Fields:
         texts = []
         for index, value in enumerate(self._take_list(name)):
             text = self._read_scalar((name, index), value)
-            if not text:
+            if not text or text.isspace():
                 self._report((name, index), "is empty")
                 continue
             self._compare_reading((name, index), value)
@@ -410,14 +414,8 @@ class Fields:
     def _read_scalar(self, below: _Path, value: Data, *, prose: bool = False) -> str | None:
         """Return a scalar as text; None if it is null, or no scalar, which is reported."""
         path = (*self._path, *below)
-        match value:
-            # Without quotes, a placeholder such as {team} or [[team]] is a mapping or a list.
-            case dict() if [*value.values()] == [None]:
-                value = f"{{{next(iter(value))}}}"
-            case [[str() as name]]:
-                value = f"[[{name}]]"
-            case _:
-                pass
+        if (template := find_placeholder(self.document, path, value)) is not None:
+            value = template.mark
         if isinstance(value, dict | list):
             self._report(below, "must be a text")
             return None
@@ -449,4 +447,4 @@ class Fields:
     def _report(self, below: _Path, message: str) -> None:
         path = (*self._path, *below)
         name = ".".join(map(str, path)) or "the document"
-        self._notes.problems.append(Problem(f"{name} {message}", self.document.locate(path)))
+        self._notes.report(Problem(f"{name} {message}", self.document.locate(path)))

@@ -48,28 +48,34 @@ def matches(data: Mapping[str, Data]) -> bool:
 
 
 class _Resource(Value):
-    """A resource of jikkou."""
+    """A resource of jikkou.
+
+    Attributes:
+        is_skipped: Whether jikkou is to delete or ignore it.
+    """
 
     kind: str
     name: str
     fields: Fields
     labels: Mapping[str, str]
     annotations: Fields
+    is_skipped: bool
 
-    @property
-    def is_skipped(self) -> bool:
-        """True if jikkou is to delete or ignore it."""
-        return any(self._read_flag(f"{_RESERVED}{name}") for name in ("delete", "ignore"))
 
-    def _read_flag(self, name: str) -> bool:
-        """Return whether an annotation is true, as `BooleanTypeConverter` and the reader of YAML do."""
-        text = self.annotations.text(name)
-        truths, lies = {"true", "yes", "y"}, {"", "false", "no", "n"}
-        if self.annotations.is_unquoted(name):
-            truths, lies = truths | {"on"}, lies | {"off"}
-        if text.lower() not in truths | lies:
-            self.annotations.reject_field(name, f"must be true or false, not {quoted(text)}")
-        return text.lower() in truths
+def _is_skipped(annotations: Fields) -> bool:
+    """Return whether jikkou is to delete or ignore a resource, or all of a list."""
+    return any(_read_flag(annotations, f"{_RESERVED}{name}") for name in ("delete", "ignore"))
+
+
+def _read_flag(annotations: Fields, name: str) -> bool:
+    """Return whether an annotation is true, as `BooleanTypeConverter` and the reader of YAML do."""
+    text = annotations.text(name)
+    truths, lies = {"true", "yes", "y"}, {"", "false", "no", "n"}
+    if annotations.is_unquoted(name):
+        truths, lies = truths | {"on"}, lies | {"off"}
+    if text.lower() not in truths | lies:
+        annotations.reject_field(name, f"must be true or false, not {quoted(text)}")
+    return text.lower() in truths
 
 
 class _Shared:
@@ -115,22 +121,26 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
             each.fields.skip(f"KafkaPrincipalRole {each.name}: nothing refers to it, so it grants nothing")
 
 
-def _list_resources(document: Fields, out: Conversion, kind: str = "") -> Iterator[_Resource]:
+def _list_resources(
+    document: Fields, out: Conversion, kind: str = "", *, is_skipped: bool = False
+) -> Iterator[_Resource]:
     document.ignore("apiVersion", "status")
     kind, metadata = kind or document.text("kind"), document.below("metadata")
-    if "items" not in document:
-        labels, annotations = metadata.mapping("labels"), metadata.below("annotations")
+    annotations = metadata.below("annotations")
+    is_skipped |= _is_skipped(annotations)
+    if "items" not in document.names:
+        labels = metadata.mapping("labels")
         # Without the name of a provider, a resource is for each of them: `CoreAnnotations.matchesProvider`.
         provider = annotations.text(f"{_RESERVED}provider")
         if not provider or out.takes(document, provider):
             name = metadata.require("name") if kind in _NAMED else metadata.text("name")
-            yield _Resource(kind, name, document, labels, annotations)
+            yield _Resource(kind, name, document, labels, annotations, is_skipped)
         return
-    for section in (metadata.below("labels"), metadata.below("annotations")):
-        section.leave_out("only those of each resource are kept", *section.names)
+    for section in (metadata.below("labels"), annotations):
+        section.leave_out("only those of each resource are kept", *section.untaken)
     for item in document.list_each("items"):
         item.ignore("kind")
-        yield from _list_resources(item, out, kind.removesuffix("List"))
+        yield from _list_resources(item, out, kind.removesuffix("List"), is_skipped=is_skipped)
 
 
 def _add_topic(spec: Fields, name: str, shared: _Shared, out: Conversion) -> ResourceRef:
@@ -165,9 +175,10 @@ def _add_authorization(spec: Fields, name: str, shared: _Shared, out: Conversion
 
 
 def _add_quota(spec: Fields, _name: str, _shared: _Shared, out: Conversion) -> ResourceRef | None:
-    type_, entity, configs = spec.text("type"), spec.below("entity"), spec.below("configs")
+    # Its reader ignores the case of enumerations.
+    type_, entity, configs = spec.text("type").upper(), spec.below("entity"), spec.below("configs")
     if type_ not in _ENTITIES:
-        spec.reject(f"{type_} is not a type of quota", f"types: {', '.join(_ENTITIES)}")
+        spec.reject(f"{quoted(type_)} is not a type of quota", f"types: {', '.join(_ENTITIES)}")
         return None
     parts = {part: None if name is None else entity.require(name) for part, name in _ENTITIES[type_].items()}
     if "" in parts.values():

@@ -190,7 +190,7 @@ def _add_topic(topic: Fields, name: str, plans: Mapping[str, Mapping[str, str]],
         topic.reject(f"there is no plan {plan}", "give the file with the plans beside the topologies")
     configs = {**plans.get(plan, {}), **topic.configs("config")}
     partitions, replicas = (
-        topic.parse_count("config", configs.pop(key, "-1"))
+        topic.below("config").parse_count(key, configs.pop(key, "-1"))
         for key in ("num.partitions", "replication.factor")
     )
     ref = out.add_topic(topic, name, (partitions, replicas), configs)

@@ -10,7 +10,7 @@ from kafkaform.inspect.importers.conversion import principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
     from kafkaform.inspect.importers.conversion import Conversion
@@ -34,19 +34,25 @@ _LIMITS = {
 def matches(data: Mapping[str, Data]) -> bool:
     """Return whether a document is a resource of Strimzi, or a list with one."""
     items = data.get("items")
-    resources = items if isinstance(items, list) else [data]
-    return any(
-        isinstance(each, dict) and str(each.get("apiVersion")).startswith(_PREFIX) for each in resources
-    )
+    if isinstance(items, list):
+        return any(isinstance(each, dict) and matches(each) for each in items)
+    return str(data.get("apiVersion")).startswith(_PREFIX)
 
 
 def convert(documents: Sequence[Fields], out: Conversion) -> None:
     """Convert topics and users."""
     for document in documents:
-        if "items" in document:
-            document.ignore("apiVersion", "kind", "metadata")
-        for resource in document.list_each("items") if "items" in document else (document,):
+        for resource in _list_resources(document):
             _add(resource, out)
+
+
+def _list_resources(document: Fields) -> Iterator[Fields]:
+    if "items" not in document.names:
+        yield document
+        return
+    document.ignore("apiVersion", "kind", "metadata")
+    for item in document.list_each("items"):
+        yield from _list_resources(item)
 
 
 def _add(resource: Fields, out: Conversion) -> None:
@@ -63,6 +69,9 @@ def _add(resource: Fields, out: Conversion) -> None:
     if not out.takes(resource, labels.get("strimzi.io/cluster", ""), metadata.text("namespace")):
         return
     name = metadata.require("name")
+    if "deletionTimestamp" in metadata:
+        resource.leave_out_all(f"{kind} {name}: Kubernetes is deleting it (deletionTimestamp)")
+        return
     if kind == "KafkaUser":
         # Kubernetes would keep the last one; both would become one with the rights of both.
         out.declare(resource, f"{kind} {name}")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, listed, quoted
 from kafkaform.inspect.importers.fields import ScalarReading
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         plan = _Plan(document)
         # Of a plan: the values after it.
         values = document.below("planned_values" if "planned_values" in document else "values")
+        if document.text("errored") == "true" or document.text("complete") == "false":
+            document.leave_out_part("Terraform could not finish this plan: resources may be missing")
         document.ignore(*document.untaken)
         values.ignore("outputs")
         unconverted: Counter[str] = Counter()
@@ -43,7 +45,8 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
             # The names and versions of the provider, and dependencies.
             resource.ignore(*resource.untaken)
             type_ = resource.text("type")
-            if resource.text("mode") == "data":
+            # A deposed object is a former one, which the next apply destroys.
+            if resource.text("mode") == "data" or "deposed_key" in resource:
                 continue
             if type_ in _CONVERTERS:
                 plan.convert(resource, (*module, f"{type_}.{resource.text('name')}"), out)
@@ -70,7 +73,9 @@ class _Plan:
     def __init__(self, document: Fields) -> None:
         data: Any = document.document.data
         changes = data.get("resource_changes") or ()
-        self._unknown = {each.get("address"): each.get("change", {}).get("after_unknown") for each in changes}
+        self._unknown = {
+            each.get("address"): (each.get("change") or {}).get("after_unknown") for each in changes
+        }
         self._declared: dict[tuple[str, ...], dict[str, Any]] = {}
         self._read_module((data.get("configuration") or {}).get("root_module") or {}, ())
 
@@ -84,7 +89,9 @@ class _Plan:
         if not out.takes(resource, next(filter(None, clusters), "") or provider):
             return
         unknown = self._unknown.get(resource.text("address"))
-        late = {name for name, value in (unknown or {}).items() if _is_unknown(value)}
+        # Of a resource that is unknown as a whole, the values that it needs are missing.
+        fields = unknown if isinstance(unknown, dict) else {}
+        late = {name for name, value in fields.items() if _is_unknown(value)}
         if declared is not None:
             # The others are for the provider to compute.
             late &= declared.get("expressions", {}).keys()
@@ -150,8 +157,18 @@ def _add_cloud_acl(acl: Fields, out: Conversion) -> None:
 
 def _add_quota(quota: Fields, out: Conversion) -> None:
     # Without a name, it is the default of the type.
-    parts = {quota.text("entity_type"): quota.text("entity_name") or None}
+    parts = {quota.text("entity_type"): quota.name("entity_name") or None}
     out.add_quota(quota, parts, quota.configs("config"))
+
+
+def _add_composite_quota(quota: Fields, out: Conversion) -> None:
+    entities: dict[str, str | None] = {}
+    for each in quota.list_each("entity"):
+        type_ = each.text("type")
+        if type_ in entities:
+            each.reject(f"the quota has two names of the type {quoted(type_)}")
+        entities[type_] = each.name("name") or None
+    out.add_quota(quota, entities, quota.configs("config"))
 
 
 def _leave_out_credential(credential: Fields, out: Conversion) -> None:
@@ -162,6 +179,7 @@ _CONVERTERS = {
     "kafka_topic": _add_topic,
     "kafka_acl": _add_acl,
     "kafka_quota": _add_quota,
+    "kafka_quota_composite": _add_composite_quota,
     "kafka_user_scram_credential": _leave_out_credential,
     "confluent_kafka_topic": _add_cloud_topic,
     "confluent_kafka_acl": _add_cloud_acl,
@@ -171,6 +189,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "kafka_acl": ("resource_name", "acl_principal"),
     # Without a name, a quota is the default of its type.
     "kafka_quota": ("entity_type", "entity_name"),
+    "kafka_quota_composite": ("entity",),
     "kafka_user_scram_credential": (),
     "confluent_kafka_topic": ("topic_name",),
     "confluent_kafka_acl": ("resource_name", "principal"),

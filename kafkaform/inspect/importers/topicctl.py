@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import WILDCARD
+from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
 from kafkaform.resources.replicas.layout import Strategy
@@ -24,7 +25,12 @@ _STRATEGIES = {
     "cross-rack": Strategy.RACK_AWARE,
     "static": Strategy.STATIC,
 }
-"""Those with a counterpart: `in-rack` and `static-in-rack` keep all replicas of a partition in one rack."""
+"""Those with a counterpart."""
+_RACK_STRATEGIES = ("in-rack", "static-in-rack")
+"""Those that keep all replicas of a partition in one rack."""
+_CLUSTER_FIELDS = ("bootstrapAddrs", "zkAddrs")
+"""The fields by which the configuration of a cluster differs from a topic."""
+_TOPIC_FIELDS = ("partitions", "replicationFactor", "placement", "retentionMinutes", "settings")
 _MINUTE_MS = 60_000
 
 
@@ -37,8 +43,12 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
     """Convert topics and ACLs."""
     for document in documents:
         meta, spec = document.below("meta"), document.below("spec")
-        if "bootstrapAddrs" in spec:
+        if any(name in spec for name in _CLUSTER_FIELDS):
             document.leave_out_all("a cluster: write it under clusters: of kafkaform.yaml")
+            continue
+        if not any(name in spec for name in ("acls", *_TOPIC_FIELDS)):
+            # Such as a user, which only unreleased versions of topicctl have.
+            document.leave_out_all("neither a topic, which has partitions, nor a list of acls")
             continue
         document.reject_texts("$", "topicctl puts a variable of the environment here", "write its value")
         if not out.takes(document, *(meta.text(part) for part in ("cluster", "environment", "region"))):
@@ -60,14 +70,21 @@ def _add_topic(spec: Fields, name: str, out: Conversion) -> ResourceRef:
     # As `interfaceToString`.
     configs = spec.configs("settings", decimals=2)
     # 0 means not set.
-    if spec.text("retentionMinutes", "0") != "0" and (minutes := spec.count("retentionMinutes")):
+    if spec.text("retentionMinutes") == "-1":
+        spec.reject_field("retentionMinutes", "must be at least 0: write settings: {retention.ms: -1}")
+    elif spec.text("retentionMinutes", "0") != "0" and (minutes := spec.count("retentionMinutes")):
+        if "retention.ms" in configs:
+            spec.reject_field("retentionMinutes", "and settings.retention.ms are both set: keep one")
         configs["retention.ms"] = str(minutes * _MINUTE_MS)
     spec.leave_out("`moves` in kafkaform.yaml instead", "migration")
     placement = spec.below("placement")
     placement.leave_out("brokers are chosen by their load", "picker")
-    strategy = _STRATEGIES.get(placement.text("strategy", "any"))
+    name_of_strategy = placement.text("strategy", "any")
+    strategy = _STRATEGIES.get(name_of_strategy)
     replicas = placement.number_lists("staticAssignments")
-    if strategy is None:
+    if name_of_strategy not in (*_STRATEGIES, *_RACK_STRATEGIES):
+        placement.reject_field("strategy", f"{quoted(name_of_strategy)} is none of topicctl's")
+    elif strategy is None:
         placement.leave_out("no strategy keeps the replicas in one rack", "strategy", "staticRackAssignments")
     counts = spec.count("partitions"), spec.count("replicationFactor")
     return out.add_topic(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kafkaform.core.acl_fields import covers_resources, is_covered, parse_path
+from kafkaform.core.acl_fields import covers, covers_resources, is_covered, parse_path
 from kafkaform.core.acls import (
     CLUSTER_NAME,
     EVERYONE,
@@ -147,10 +147,13 @@ class AccessFacts:
 
     def keeps(self, acl: Acl) -> bool:
         """Return whether a principal keeps all that an ACL allows, by its own other ACLs or everyone's."""
-        if not acl.host:
-            return True  # no client has it
-        live = [each for each in self.list_live(acl.principal) if each not in self.deleted]
-        return is_covered(acl, [*live, *self._created_by.get(acl.principal, ())])
+        live = self.list_live(acl.principal)
+        if not acl.host or any(covers(each, acl._replace(is_allowed=False)) for each in live):
+            return True  # no client has the host, or the right is denied: nothing is lost
+        if not any(includes(acl, operation) for operation in OPERATIONS[acl.resource_type]):
+            return True  # no request needs it
+        remaining = [each for each in live if each not in self.deleted]
+        return is_covered(acl, [*remaining, *self._created_by.get(acl.principal, ())])
 
     def list_consumers(self, group: str) -> set[str]:
         """List the principals that an ACL lets use this group, without those that may use every group."""

@@ -80,9 +80,9 @@ def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> 
     if resource_type is ResourceType.CLUSTER and named:
         report(("acls", index, named[0]), "the cluster has no name", "remove it", key=True)
     elif resource_type is not ResourceType.CLUSTER and len(named) != 1:
-        report(
-            ("acls", index), "needs a name or a prefix", "write `name: NAME`, `name: '*'` or `prefix: PREFIX`"
-        )
+        message = "has a name and a prefix" if named else "needs a name or a prefix"
+        hint = "write `name: NAME`, `name: '*'` or `prefix: PREFIX`"
+        report(("acls", index), message, f"keep one: {hint}" if named else hint)
         return {**entry, "operations": []}  # an ACL of nothing
     operations = []
     for number, operation in enumerate(entry["operations"]):

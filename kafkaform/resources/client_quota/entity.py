@@ -104,7 +104,7 @@ def parse_entity(name: str) -> QuotaEntity:
         if type_ in parts:
             raise ValueError(f"{quoted(name)} names {type_} twice")
         parts[type_] = None if value == _DEFAULT else _decode(value, type_)
-    entity = _build_entity(parts)
+    entity = build_entity(parts)
     if entity.name != name:
         raise ValueError(f"{quoted(name)} is written {entity.name}")
     return entity
@@ -124,7 +124,7 @@ def read_entity(spec: Mapping[str, object]) -> QuotaEntity:
     Raises:
         ValueError: Kafka does not support this combination of types.
     """
-    return _build_entity(
+    return build_entity(
         {
             type_: None if isinstance(spec[field], dict) else cast("str", spec[field])
             for type_, field in FIELDS.items()
@@ -138,7 +138,12 @@ def write_entity(entity: QuotaEntity) -> dict[str, object]:
     return {FIELDS[type_]: {"default": True} if name is None else name for type_, name in entity.parts}
 
 
-def _build_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
+def build_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
+    """Return the entity with the name of each type; None for the default of the type.
+
+    Raises:
+        ValueError: Kafka does not support this combination of types.
+    """
     if not parts:
         raise ValueError("a quota applies to a user, a client id, both, or an ip")
     if IP in parts and len(parts) > 1:

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Diagnostic, Severity, Update
-from kafkaform.core.units import format_size, rounded_size
+from kafkaform.core.units import format_rate, rounded_size
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted, format_age
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
@@ -108,8 +108,7 @@ class Copying:
         if slowest is None or seconds is None:
             return f"{size}, without a throttle"
         rate, is_live = self._rate(slowest)
-        number = format_size(rate or 0)
-        limit = f"{f'{number} bytes' if number.isdecimal() else number}/s"
+        limit = format_rate(rate or 0)
         time = "under a second" if seconds < 1 else "never done"
         if 1 <= seconds < inf:
             time = f"about {format_age(timedelta(seconds=seconds))}"

@@ -59,7 +59,10 @@ QUOTAS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             "controller_mutation_rate": "10.5",
         }
     },
-    "terraform": {"user=shop.alice": {"consumer_byte_rate": "5000000", "request_percentage": "200"}},
+    "terraform": {
+        "user=shop.alice": {"consumer_byte_rate": "5000000", "request_percentage": "200"},
+        "user=shop.alice,client-id=<default>": {"producer_byte_rate": "1024"},
+    },
 }
 """The quotas that each tool creates."""
 

@@ -53,6 +53,7 @@ WORDS = {
     "KF603": "list the topic, or leave the list out: a choice",
     "KF604": "correct the name, remove the right, or declare the topic: a choice",
     "KF612": "which operation is meant is for its author to say",
+    "KF613": "which clients are meant is for its author to say",
     "KF611": "remove the right, or extend the limit: a choice",
     "KF605": "which of two rights goes is for their owners to say",
     "KF606": "remove the right, or add the topic to the group: a choice",

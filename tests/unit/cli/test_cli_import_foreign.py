@@ -51,3 +51,13 @@ def test_plan_after_import_from_other_tool_is_empty(
         path.write_text(path.read_text("utf-8").replace("replicationFactor: 3", "replicationFactor: 1"))
     plan = project.run("plan", "ours", "--format", "json", "--detailed-exitcode").needs(0).json
     assert plan["summary"]["unchanged"] == len({operation.ref for operation in operations})
+
+
+def test_sources_in_folder_of_manifests_need_another_folder(project: Project) -> None:
+    project.config()
+    source = project.write("topics/a.yaml", "topics: {a: {partitions: 1, replication: 1}}\n")
+    error, hint = project.run("import", source).read_error(64)
+    assert error.startswith("topics has the files to import")
+    assert "--out DIR" in hint
+    project.run("import", source, "--out", "ours").needs(0)
+    assert (project.folder / "ours" / "a.yaml").exists()

@@ -84,6 +84,7 @@ BAD_SPECS = {
     "unit": "retention: 7 days, config: {segment.bytes: 1G}",
     "a number in another base": "retention: {time: 0x10}, config: {segment.ms: 1e3}",
     "sexagesimal": "retention: 1:30",
+    "placeholders": "retention: {days}, keyed: {keyed}, state: {state}, config: {retention.bytes: {size}}",
     "truth": "retention: true",
     "both spellings": "retention: 7d, config: {retention.ms: 604800000}",
     "both spellings, one of them bad": "retention: {bytes: 1GiB}, config: {retention.bytes: much}",
@@ -124,6 +125,20 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "a.yaml": topic(f"{{{COUNTS}, retention.ms: 7d}}\npartitions: 3", metadata=", spec: {}"),
         "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
         "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
+    },
+    "no placeholders": {
+        "a.yaml": topic(
+            "\n  partitions:\n    six:\n  replicationFactor: 1\n  config:\n    retention:\n      ms:"
+        )
+    },
+    "colon before a bracket": {"a.yaml": "metadata: {name: a:}\n"},
+    "default of a quota": {
+        "a.yaml": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"
+        "spec: {entity: {user: {default: false}}, config: {producer_byte_rate: 1}}\n"
+    },
+    "placeholders elsewhere": {
+        "a.yaml": "apiVersion: {version}\nkind: Topic\nmetadata: {name: a}\nspec: {}\n",
+        "b.yaml": WHOLE.replace("kind: Topic", "kind: {kind}"),
     },
     "duplicate resource across files": {"a.yaml": WHOLE, "b/c.yml": WHOLE},
     "duplicate resource in one file": {"a.yaml": f"{WHOLE}---\n{WHOLE}"},

@@ -73,6 +73,11 @@ def terraform(type_: str, values: dict[str, object], **plan: object) -> str:
     return json.dumps(data)
 
 
+def composite_quota(*types: str) -> str:
+    entities = [{"type": each, "name": "a"} for each in types]
+    return terraform("kafka_quota_composite", {"entity": entities, "config": {"producer_byte_rate": 1}})
+
+
 def late(type_: str, **unknown: object) -> dict[str, object]:
     return {"resource_changes": [{"address": f"{type_}.r", "change": {"after_unknown": unknown}}]}
 
@@ -145,6 +150,11 @@ REFUSED = {
     "quota without a user": jikkou_quota("type: USER, entity: {}"),
     "quota without a client": jikkou_quota("type: USER_CLIENT, entity: {user: a}"),
     "consumer without a principal": julie("consumers: [{group: g}]"),
+    "type of a quota": terraform("kafka_quota", QUOTA | {"entity_type": "users", "entity_name": "a"}),
+    "two names of a quota": composite_quota("user", "user"),
+    "quota of a user and an address": composite_quota("user", "ip"),
+    "quota of nothing": composite_quota(),
+    "ksql without its id": "context: c\nplatform: {ksql: {instances: [{principal: 'User:k'}]}}\n",
     "julie quota without a principal": "context: c\nplatform: {kafka: {quotas: [{producer_byte_rate: 1}]}}\n",
     # Booleans and numbers that the tool itself refuses, or that readers take for different ones.
     "flag of julie": julie_app("exactlyOnce: 'yes'"),
@@ -155,6 +165,11 @@ REFUSED = {
     "count with an exponent": strimzi("KafkaTopic", "{name: a}", "{partitions: 1e1}"),
     "octal config": strimzi_config("retention.ms: 0100"),
     "quota without an end": jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: .inf}"),
+    "endless minutes": topicctl("name: a", "partitions: 1, retentionMinutes: -1"),
+    "unknown strategy": topicctl("name: a", "partitions: 1, placement: {strategy: statics}"),
+    "blank topic": gitops("produces: [' ']"),
+    "blank name": strimzi_user("{name: ' '}"),
+    "two retentions": topicctl("name: a", "partitions: 1, retentionMinutes: 5, settings: {retention.ms: 1}"),
     "octal quota": jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: 010}"),
     "mapping as a name": strimzi_user("{name: {a: b}}"),
     # What is declared twice would get the rights of both.
@@ -187,6 +202,14 @@ LEFT_OUT = {
     "one config of a plan": terraform(
         "kafka_topic", {"name": "a"}, **late("kafka_topic", config={"a": True})
     ),
+    "deleted topic": strimzi("KafkaTopic", "{name: a, deletionTimestamp: x}", "{partitions: 1}"),
+    "unit of a config": strimzi_config("retention.ms: 7d, max.message.bytes: 1MB"),
+    "blank host": strimzi_user("{name: a}", rest="host: ' ', operations: [Read]"),
+    "whole resource of a plan": terraform(
+        "kafka_topic", {}, resource_changes=[{"address": "kafka_topic.r", "change": {"after_unknown": True}}]
+    ),
+    "plan that failed": terraform("kafka_topic", {"name": "a"}, errored=True, resource_changes=[{}]),
+    "user of topicctl": topicctl("name: a", "authentication: {type: scram-sha-512, password: x}"),
     "throttle": topicctl("name: a", "settings: {leader.replication.throttled.replicas: ['1']}"),
 }
 
@@ -255,10 +278,14 @@ def test_boolean_spellings_follow_tool(tmp_path: Path, flag: str) -> None:
 
 @pytest.mark.parametrize("flag", ["True", "'yes'", "y", "on", "true"])
 def test_topic_deleted_by_jikkou_is_omitted(tmp_path: Path, flag: str) -> None:
-    metadata = f"{{name: a, annotations: {{jikkou.io/delete: {flag}}}}}"
-    conversion = read(tmp_path, jikkou("KafkaTopic", metadata, "{partitions: 1, replicas: 1}"))
-    assert not conversion.observation.resources
-    assert len(conversion.notes.left_out) == 1
+    annotations = f"annotations: {{jikkou.io/delete: {flag}}}"
+    topic = jikkou("KafkaTopic", f"{{name: a, {annotations}}}", "{partitions: 1, replicas: 1}")
+    topics = jikkou("KafkaTopicList", f"{{{annotations}}}", "{}")
+    items = "items: [{metadata: {name: a}, spec: {partitions: 1, replicas: 1}}]\n"
+    for text in (topic, topics.replace("spec: {}\n", items)):
+        conversion = read(tmp_path, text)
+        assert not conversion.observation.resources
+        assert len(conversion.notes.left_out) == 1
 
 
 def provider_config(module: str, key: str) -> dict[str, object]:
@@ -389,11 +416,14 @@ def test_unrelated_documents_do_not_stop_import(tmp_path: Path) -> None:
     assert len(conversion.notes.remarks) == 2
     # What may have been meant for the tool is no remark.
     (tmp_path / "values.yaml").write_text("users: 1\nname: a\n", "utf-8")
-    assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 1
+    misspelt = strimzi("KafkaTopic", "{name: a}", "{}").replace("strimzi", "strimz")
+    (tmp_path / "topic.yaml").write_text(misspelt, "utf-8")
+    assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 2
 
 
-def test_cluster_of_topicctl_may_have_variables(tmp_path: Path) -> None:
-    text = both(topicctl("name: c", "bootstrapAddrs: ['${KAFKA}']"), topicctl("name: a"))
+@pytest.mark.parametrize("addresses", ["bootstrapAddrs", "zkAddrs"])
+def test_cluster_of_topicctl_may_have_variables(tmp_path: Path, addresses: str) -> None:
+    text = both(topicctl("name: c", f"{addresses}: ['${{KAFKA}}']"), topicctl("name: a"))
     conversion = read(tmp_path, text)
     assert [ref.name for ref in conversion.observation.resources] == ["a"]
     assert len(conversion.notes.left_out) == 1
@@ -432,6 +462,30 @@ def test_computed_terraform_value_is_not_unknown(tmp_path: Path) -> None:
     configured = {"configuration": {"root_module": {"resources": declared}}}
     assert not read(tmp_path, terraform(type_, values, **plan)).observation.resources
     assert read(tmp_path, terraform(type_, values, **plan, **configured)).observation.resources
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("# nothing\n---\n", "is empty"),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "is empty"),
+        ('{"format_version": "1.0"}', "is empty"),
+        ('{"@level":"info"}\n{"@level":"info"}\n', "is the log of Terraform"),
+        ("PK\x03\x04", "is a saved plan of Terraform"),
+    ],
+)
+def test_file_without_resources_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(message)
+
+
+def test_nested_lists_of_kubernetes_are_read(tmp_path: Path) -> None:
+    user = strimzi_user("{name: a}").replace("\n", "\n    ").strip()
+    text = f"kind: List\nitems:\n- kind: List\n  items:\n  - {user}\n"
+    assert len(rights(read(tmp_path, text))) == 1
 
 
 def test_terraform_source_is_refused_as_template(tmp_path: Path) -> None:

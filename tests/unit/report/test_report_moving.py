@@ -43,6 +43,11 @@ def test_brief_progress_amount_is_formatted(progress: MoveProgress, expected: st
     [
         (BEGUN, None, "nothing of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker"),
         (
+            replace(BEGUN, throttle=300_000),
+            None,
+            "nothing of 80.0 MiB, 0 of 12 partitions, at most 300000 bytes/s per broker",
+        ),
+        (
             replace(BEGUN, bytes_done=MIB),
             200.0,
             "1.0 MiB of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker, about 3 minutes left",

@@ -252,7 +252,7 @@ def test_manifests_of_principal_are_merged(tmp_path: Path) -> None:
         ({"acls": [{"resource": "cluster", "name": "x", "operations": ["Alter"]}]}, "has no name"),
         (
             {"acls": [{"resource": "topic", "name": "x", "prefix": "x", "operations": ["Read"]}]},
-            "a name or a prefix",
+            "has a name and a prefix",
         ),
         ({"produces": [{"prefix": ""}]}, "must not be empty"),
         ({"hosts": []}, "must not be empty"),
@@ -397,6 +397,10 @@ def test_written_spec_has_equivalent_acls(given_acls: set[Acl]) -> None:
         ({"name": "a"}, 'Write on topic a from ""'),
         ({"name": "a", "operations": ["All"]}, "Write on topic a"),
         ({"name": "*"}, "Describe on topic a"),
+        # What is denied, or needed by no request, is no right.
+        ({"name": "*", "permission": "deny"}, "Write on topic a"),
+        ({"prefix": "a", "operations": ["All"], "permission": "deny"}, "Write on topic a from 10.0.0.1"),
+        ({"name": "*"}, "ClusterAction on topic a"),
     ],
 )
 def test_covered_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, Any], narrow: str) -> None:

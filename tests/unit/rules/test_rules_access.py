@@ -93,6 +93,8 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(acls=[{**GROUP, "operations": ["Write"]}])], (), {"KF612"}),
         ([access(acls=[{**USER, "operations": ["Read", "All"]}])], (), {"KF605", "KF612"}),
         ([access(acls=[{**GROUP, "operations": ["Delete", "All"]}])], (), {"KF605"}),
+        ([access(acls=[{**DENIED, "hosts": ["10.0.0.1", "fe80:0:0:0:0:0:0:1%2"]}])], (), set()),
+        ([access(acls=[{**DENIED, "hosts": ["kafka.example.com", "fe80::1"]}])], (), {"KF613"}),
     ],
 )
 def test_access_rules_have_expected_findings(

@@ -1,4 +1,4 @@
-"""KF601 to KF612: declared access, in the ways that other tests do not have."""
+"""KF601 to KF613: declared access, in the ways that other tests do not have."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ WRITE = "allow Write on topic orders"
 PREFIX, DOTTED = "allow Write on topic prefix order", "allow Write on topic prefix orders."
 WRITE_ALL, READ_X = "allow Write on topic *", "allow Read on topic x"
 MEMBER, ODD = "allow Read on group g", "allow Write on group g"
+NETWORK, SHORT = (f"{MEMBER} from {host}" for host in ("10.0.0.0/8", "%3A%3A1"))
 READS = access("User:a", MEMBER)
 UNDERSCORED = declare_topic("orders_v1")
 WRITER = access("User:a", WRITE)
@@ -44,4 +45,7 @@ ROWS: list[Row] = [
     trips_access("KF610 another delimiter", "warning", DOTTED, access("User:a", DOTTED), UNDERSCORED),
     trips_access("KF611 beyond the limit", "error", WRITE, WRITER, LIMITED),
     trips_access("KF612 no such operation", "warning", ODD, access("User:a", ODD)),
+    trips("KF613 another case", scene(access("user:a", WRITE), ORDERS), "user:a warning"),
+    trips_access("KF613 a network", "warning", NETWORK, access("User:a", NETWORK)),
+    trips_access("KF613 a short address", "warning", SHORT, access("User:a", SHORT)),
 ]

@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from benchmarks import scene
-from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
+from benchmarks.rounds import KAFKAFORM, RAW, Figures, compare_medians, measure_process
 from benchmarks.table import report_rows
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.model import ResourceRef
@@ -26,8 +26,6 @@ from kafkaform.resources.access.operations import GrantAccess
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    from benchmarks.rounds import Figures
 
 TOPICS = 2_000
 """The number of topics that the applications share."""

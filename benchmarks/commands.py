@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from benchmarks import scene
-from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
+from benchmarks.rounds import KAFKAFORM, RAW, Figures, compare_medians, measure_process
 from benchmarks.table import report_rows
 from kafkaform.resources import group_ref
 from kafkaform.resources.consumer_group.operations import ResetOffsets
@@ -26,8 +26,6 @@ from kafkaform.resources.consumer_group.operations import ResetOffsets
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from benchmarks.rounds import Figures
 
 TOPICS_OF_A_GROUP = 20
 

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 
 from benchmarks.table import report_rows
 from kafkaform.core.partitions import Broker, PartitionState
-from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
+from kafkaform.plan.placement import PlacementRequest, Placements, Strategy, balance, moves, place, rebalance
 from kafkaform.resources.replicas.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from kafkaform.plan.placement import Placements
 
 HEADINGS = ("brokers", "partitions", "task", "s", "moved", "leaders", "spread", "then", "of leaders", "then")
 

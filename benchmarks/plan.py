@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
+from benchmarks.rounds import KAFKAFORM, RAW, Figures, compare_medians, measure_process
 from benchmarks.scene import (
     DAY_MS,
     MECHANISMS,
@@ -36,7 +36,6 @@ from benchmarks.table import report_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from benchmarks.rounds import Figures
     from kafkaform.devcluster.cluster import DevCluster
 
 CALLS = """

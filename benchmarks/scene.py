@@ -21,9 +21,9 @@ import psutil
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.core.errors import RequestRejected
+from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import AlterConfigs, batches
+from kafkaform.core.operations import AlterConfigs, Operation, batches
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
 from kafkaform.resources.topic.operations import CreateTopic
@@ -31,9 +31,6 @@ from tests.support.clusters.certificates import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.operations import Operation
 
 PREFIX = "bench."
 """The prefix of the names of all topics."""

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from benchmarks import scene
-from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
+from benchmarks.rounds import KAFKAFORM, RAW, Figures, compare_medians, measure_process
 from benchmarks.table import report_rows
 from kafkaform.cluster.schema_registry import CONNECTIONS, MAX_LISTED, open_registry
 from kafkaform.core.lock import unguarded
@@ -29,8 +29,6 @@ from tests.support.schema_registry import run_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from benchmarks.rounds import Figures
 
 CALLS = f"""
 import json, sys

@@ -41,13 +41,12 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
-from kafkaform.resources.replicas.layout import Layout
+from kafkaform.resources.replicas.layout import Assignment, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.core.partitions import TopicPartition
-    from kafkaform.resources.replicas.layout import Assignment
 
     Assignments = Mapping[str, Assignment]
     Sizes = Mapping[TopicPartition, int]

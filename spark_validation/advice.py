@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_validation import wording
-from spark_validation.causes_placement import by_chance, misplaced_share, mixed_by_chance
+from spark_validation.causes_placement import Placement, by_chance, misplaced_share, mixed_by_chance
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
 from spark_validation.policy import key_share_of, ratio_of
 from spark_validation.results import BurstFacts, Estimate, NullKeysFacts
-from spark_validation.salts import MAX_SALTS, split
+from spark_validation.salts import MAX_SALTS, Split, TopicLoads, split
 from spark_validation.sampled_topic import (
     MEASURES,
     MIN_HOT_KEY_LIFT,
@@ -24,10 +24,7 @@ from spark_validation.sampled_topic import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_validation.causes_placement import Placement
     from spark_validation.results import GroupResult, HotKeyResult, SkewCause, SkewLimits, TopicResult, WhatIf
-    from spark_validation.salts import Split, TopicLoads
-
 
 WORTH_MOVING = 0.1
 """The least decrease of the ratio, beyond the intervals, that makes another partition count worth it."""

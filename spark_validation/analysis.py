@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from spark_validation import causes_burst, estimates, wording
 from spark_validation.advice import advise
-from spark_validation.arrivals import FEW_KEPT, Spread
-from spark_validation.causes_placement import by_chance, find_placement
+from spark_validation.arrivals import FEW_KEPT, Spread, TopicArrivals
+from spark_validation.causes_placement import Placement, by_chance, find_placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.history import trace_keys
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
-from spark_validation.key_counts import NEVER
+from spark_validation.key_counts import NEVER, CountsLayout, KeyCounts
 from spark_validation.newest import measure_newest
 from spark_validation.predictions import find_withheld_reason, what_if
 from spark_validation.results import (
@@ -28,6 +28,7 @@ from spark_validation.results import (
     GroupResult,
     HotKeyResult,
     MemberShare,
+    PartitionChange,
     PartitionResult,
     SampleResult,
     SkewCause,
@@ -36,19 +37,12 @@ from spark_validation.results import (
     bound_ratio,
 )
 from spark_validation.salts import partition_loads
-from spark_validation.sampled_topic import SampledTopic
+from spark_validation.sampled_topic import CountBetween, OffsetsAt, SampledTopic
 from spark_validation.time_search import KNOWN
-from spark_validation.windows import MIN_PER_PARTITION, larger_plan
+from spark_validation.windows import MIN_PER_PARTITION, SamplePlan, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from spark_validation.arrivals import TopicArrivals
-    from spark_validation.causes_placement import Placement
-    from spark_validation.key_counts import CountsLayout, KeyCounts
-    from spark_validation.results import PartitionChange
-    from spark_validation.sampled_topic import CountBetween, OffsetsAt
-    from spark_validation.windows import SamplePlan
 
 
 def sample_notes(counts: KeyCounts, plan: SamplePlan, log: LogFacts | None = None) -> Iterator[str]:

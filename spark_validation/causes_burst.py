@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation.key_counts import NEVER
+from spark_validation.key_counts import NEVER, Bools, Floats
 from spark_validation.results import BurstFacts, SkewCause
 from spark_validation.sampled_topic import MIN_HOT_KEY_LIFT, NULLS_WORTH_NAMING, SampledTopic
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import Bools, Floats
     from spark_validation.windows import Window
-
 
 INTERVALS = 48
 """Intervals of time; a burst that is much shorter than one is not found."""

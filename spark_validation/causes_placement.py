@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,22 +14,16 @@ from spark_validation.causes_repartition import (
     MISFIT_RECORDS,
     UNLIKELY,
     WORTH_NAMING,
+    Repartition,
     find_repartition,
     find_steps,
     in_order,
 )
 from spark_validation.hashing import PARTITIONERS, are_alike, chance_of_none
 from spark_validation.history import MAX_ABSENCE_RATIO
-from spark_validation.key_counts import NEVER
-from spark_validation.results import MixedFacts, OwnPlacement, SkewCause
-from spark_validation.sampled_topic import CLUMPED, dispersion
-
-if TYPE_CHECKING:
-    from spark_validation.causes_repartition import Repartition
-    from spark_validation.key_counts import Bools, Floats
-    from spark_validation.results import Step, TopicResult
-    from spark_validation.sampled_topic import SampledTopic
-
+from spark_validation.key_counts import NEVER, Bools, Floats
+from spark_validation.results import MixedFacts, OwnPlacement, SkewCause, Step, TopicResult
+from spark_validation.sampled_topic import CLUMPED, SampledTopic, dispersion
 
 SHARED_RECORDS = 0.02
 """From this share of records, keys on several partitions show that keys do not decide the partition."""

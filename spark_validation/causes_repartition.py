@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation.hashing import PARTITIONERS
-from spark_validation.key_counts import MISFIT_COLUMNS, NEVER, reduce_misfits
-from spark_validation.results import PartitionIncrease, RepartitionFacts, SkewCause, Step
+from spark_validation.hashing import PARTITIONERS, Int64s
+from spark_validation.key_counts import MISFIT_COLUMNS, NEVER, Bools, Floats, reduce_misfits
+from spark_validation.results import PartitionChange, PartitionIncrease, RepartitionFacts, SkewCause, Step
 
 if TYPE_CHECKING:
-    from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import Bools, Floats
-    from spark_validation.results import PartitionChange
     from spark_validation.sampled_topic import SampledTopic
-
 
 WORTH_NAMING = 0.001
 """The share from which records that one partitioner does not explain are reported. A partitioner explains all

@@ -10,7 +10,7 @@ import numpy as np
 from spark_validation import causes_burst, causes_placement
 from spark_validation.arrivals import EVEN_RATIO, MUCH_MORE, Spread
 from spark_validation.causes_repartition import repartition_cause
-from spark_validation.hashing import PARTITIONERS
+from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.history import trace
 from spark_validation.imbalance import expected_ratio
 from spark_validation.policy import MIN_RECORDS
@@ -31,6 +31,7 @@ from spark_validation.sampled_topic import (
     MANY_KEYS_PER_PARTITION,
     MEASURES,
     NULLS_WORTH_NAMING,
+    HotKeys,
     SampledTopic,
     max_over_mean,
 )
@@ -39,10 +40,7 @@ from spark_validation.windows import MIN_PER_PARTITION
 if TYPE_CHECKING:
     from spark_validation.causes_burst import Timeline
     from spark_validation.causes_placement import Placement
-    from spark_validation.hashing import Int64s
     from spark_validation.key_counts import Floats
-    from spark_validation.sampled_topic import HotKeys
-
 
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""

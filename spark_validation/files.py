@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from spark_validation import analysis, wording
 from spark_validation.errors import ReadingFailed
-from spark_validation.job import report_progress, task_slots
+from spark_validation.job import ProgressCallback, report_progress, task_slots
 from spark_validation.key_counts import CountsLayout, candidate_counts
 from spark_validation.measure import count_records
 from spark_validation.windows import MAX_PER_PARTITION, SamplePlan, Span, Window
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spark_validation.job import ProgressCallback
     from spark_validation.options import JobSettings
     from spark_validation.results import SkewLimits, TopicResult
-
 
 _SUFFIX = r"\.(parquet|json|jsonl|ndjson)(\.(gz|zst|bz2|lz4|snappy|deflate))?$"
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from spark_validation.causes_burst import count_share, sum_part
-from spark_validation.sampled_topic import MEASURES, MIN_HOT_KEY_LIFT
+from spark_validation.causes_burst import Timeline, count_share, sum_part
+from spark_validation.sampled_topic import MEASURES, MIN_HOT_KEY_LIFT, SampledTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_validation.causes_burst import Timeline
     from spark_validation.hashing import Int64s
     from spark_validation.key_counts import Floats
-    from spark_validation.sampled_topic import SampledTopic
-
 
 MIN_CHANGE_DEVIATIONS = 6.0
 """A change must be so many standard deviations above what chance gives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_validation import analysis, wording
-from spark_validation.analysis import LogFacts
+from spark_validation.analysis import LogFacts, ReaderGroup
 from spark_validation.arrivals import FEW_KEPT
 from spark_validation.configuration import find_secrets, is_local, is_sensitive
 from spark_validation.errors import ReadingFailed, SkewError, translate_error
@@ -22,18 +22,13 @@ from spark_validation.kafka_source import find_dense
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
 from spark_validation.measure import CountedTopic, count_topics
 from spark_validation.policy import MIN_RECORDS
-from spark_validation.windows import plan_windows
+from spark_validation.windows import SamplePlan, Span, plan_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
-    from spark_validation.analysis import ReaderGroup
     from spark_validation.options import JobSettings
     from spark_validation.results import PartitionChange, SkewLimits, TopicResult
-    from spark_validation.windows import SamplePlan, Span
-
 
 _log = logging.getLogger(__name__)
 _CONNECT_DEFAULT = 16

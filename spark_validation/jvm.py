@@ -11,14 +11,12 @@ import threading
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_validation.configuration import is_sensitive
+from spark_validation.configuration import SessionSettings, is_sensitive
 from spark_validation.errors import SparkUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from spark_validation.configuration import SessionSettings
 
 LOG = "spark.log"
 

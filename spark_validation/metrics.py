@@ -9,23 +9,18 @@ from __future__ import annotations
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_validation.arrivals import COMMON
+from spark_validation.arrivals import COMMON, TopicArrivals
 from spark_validation.errors import JobFailed, SkewError, java_causes
-from spark_validation.results import Estimate, Imbalance
+from spark_validation.results import ArrivalPeriod, Estimate, Imbalance, SkewReport, TopicResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import date
 
     from pyspark.sql import DataFrame, SparkSession
-
-    from spark_validation.arrivals import TopicArrivals
-    from spark_validation.results import ArrivalPeriod, SkewReport, TopicResult
-
 
 MAX_MEAN_RATIO = "by_records.max_mean_ratio"
 HOTTEST_KEY_SHARE = "hottest_key_share"

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation.arrivals import EVEN_RATIO, HOUR_MS, most_by_chance
-from spark_validation.causes_burst import count_share
+from spark_validation.causes_burst import Timeline, count_share
 from spark_validation.intervals import Z
 from spark_validation.policy import MIN_RECORDS
-from spark_validation.results import Estimate, NewestPart
+from spark_validation.results import Estimate, NewestPart, TopicResult
 
 if TYPE_CHECKING:
-    from spark_validation.causes_burst import Timeline
     from spark_validation.hashing import Int64s
     from spark_validation.key_counts import Floats
-    from spark_validation.results import TopicResult
     from spark_validation.sampled_topic import SampledTopic
 
 NEWEST_FRACTION = 0.1

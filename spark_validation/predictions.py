@@ -15,14 +15,12 @@ from spark_validation.arrivals import EVEN_RATIO, Spread
 from spark_validation.imbalance import expected_ratio, max_mean_ratio
 from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import WhatIf
-from spark_validation.sampled_topic import max_over_mean
+from spark_validation.sampled_topic import SampledTopic, max_over_mean
 
 if TYPE_CHECKING:
     from spark_validation.causes_placement import Placement
     from spark_validation.intervals import ReplicatedTotals, Weighting
     from spark_validation.key_counts import KeyCounts, KeyPlacement
-    from spark_validation.sampled_topic import SampledTopic
-
 
 MAX_UNEXPLAINED_SHARE = 0.05
 """The share of records with a key, corrected for chance, that no known partitioner may have placed: all on

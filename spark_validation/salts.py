@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_validation.hashing import PARTITIONERS
-from spark_validation.sampled_topic import MEASURES, MIN_RECORDS_OF_KEY
+from spark_validation.hashing import PARTITIONERS, Int64s
+from spark_validation.sampled_topic import MEASURES, MIN_RECORDS_OF_KEY, SampledTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_validation.hashing import Int64s
     from spark_validation.history import Histories
     from spark_validation.key_counts import Floats
-    from spark_validation.sampled_topic import SampledTopic
 
 MAX_SALTS = 50
 """The most salts of all keys together that are advised: a reader of a key must read all of its salts."""

@@ -10,14 +10,13 @@ import numpy as np
 
 from spark_validation.arrivals import EVEN_RATIO, Spread, judge_spread
 from spark_validation.imbalance import chance_limit, expected_ratio
-from spark_validation.key_counts import estimate_squares
+from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts, estimate_squares
 from spark_validation.policy import MIN_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_validation.hashing import Int64s
-    from spark_validation.key_counts import CountsLayout, Floats, HotKey, KeyCounts
     from spark_validation.results import Estimate, PartitionChange, TopicResult
     from spark_validation.windows import SamplePlan
 

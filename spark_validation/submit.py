@@ -38,7 +38,7 @@ from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.options import OPTIONS, build_job, find_contradictions
 from spark_validation.policy import is_inconclusive, judge, limits_of
-from spark_validation.results import SkewLimits, SkewReport, to_json
+from spark_validation.results import SkewLimits, SkewReport, TopicResult, to_json
 from spark_validation.session import hide_pandas_warning
 from spark_validation.text_files import read_file
 from spark_validation.time_search import LogEnds
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_validation.results import TopicResult
     from spark_validation.windows import Span
 
 

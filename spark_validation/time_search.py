@@ -11,15 +11,12 @@ and after that offset are searched, too: the offsets between them are how far th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from spark_validation import wording
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 TopicPartition: TypeAlias = tuple[str, int]
 FindOffsets: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, tuple[int, int]]]

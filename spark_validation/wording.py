@@ -11,30 +11,27 @@ from spark_validation.results import (
     BalancedFacts,
     BurstFacts,
     EmptyFacts,
+    Estimate,
     FewKeysFacts,
+    HotKeyResult,
     HotKeysFacts,
+    KeyShare,
     LittleDataFacts,
     MixedFacts,
     NullKeysFacts,
+    OwnPlacement,
+    PartitionIncrease,
     RepartitionFacts,
+    SkewCause,
+    Step,
     UnexplainedFacts,
+    WhatIf,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_validation.arrivals import TopicArrivals
-    from spark_validation.results import (
-        Estimate,
-        HotKeyResult,
-        KeyShare,
-        OwnPlacement,
-        PartitionIncrease,
-        SkewCause,
-        Step,
-        WhatIf,
-    )
-
 
 DIAGNOSES = {
     "balanced": "balanced",

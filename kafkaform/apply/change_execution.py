@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.apply.moves.context import FINAL
-from kafkaform.core.apply_result import RETRY_HINT, ResourceResult, Result
-from kafkaform.core.errors import MovesUnfinished
-from kafkaform.core.model import Create, Delete, Recreate, Status
-from kafkaform.core.operations import Phase
+from kafkaform.core.apply_result import RETRY_HINT, ApplyReport, ResourceResult, Result
+from kafkaform.core.errors import ClusterError, MovesUnfinished
+from kafkaform.core.model import Create, Delete, FieldChange, Observation, Recreate, Status
+from kafkaform.core.operations import Operation, Phase
 from kafkaform.core.values import replace
 from kafkaform.plan.preconditions import REPLACED, Superseded, find_remaining, list_fields
 from kafkaform.resources import KINDS
@@ -17,14 +17,9 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.core.apply_result import ApplyReport
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.model import FieldChange, Observation
-    from kafkaform.core.operations import Operation
     from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.replicas.moves import MoveProgress
     from kafkaform.resources.replicas.operations import Reassign
-
 
 NOT_CARRIED_OUT = (*FINAL, MovesUnfinished)
 """Errors that prove that an operation was not carried out; after any other, it may have been."""

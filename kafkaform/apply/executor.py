@@ -11,11 +11,11 @@ from operator import itemgetter
 from threading import Event
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.change_execution import NO_JOURNAL, ChangeExecution, Observer
+from kafkaform.apply.change_execution import NO_JOURNAL, ChangeExecution, Journal, Observer
 from kafkaform.apply.moves.context import MoveContext
-from kafkaform.apply.moves.reassignment import Reassigner
-from kafkaform.apply.moves.throttle_journal import NO_THROTTLE_JOURNAL
-from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
+from kafkaform.apply.moves.reassignment import Reassigner, ReassignmentReport
+from kafkaform.apply.moves.throttle_journal import NO_THROTTLE_JOURNAL, ThrottleJournal
+from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S, ClusterWriter, ResourceWriter
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.errors import (
     ClusterError,
@@ -26,8 +26,8 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.lock import unguarded
-from kafkaform.core.model import Delete, Recreate, Status
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.model import Change, Delete, Observation, Recreate, ResourceRef, Status
 from kafkaform.core.operations import Operation, Phase, batches
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import Value, field
@@ -39,12 +39,6 @@ from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from kafkaform.apply.change_execution import Journal
-    from kafkaform.apply.moves.reassignment import ReassignmentReport
-    from kafkaform.apply.moves.throttle_journal import ThrottleJournal
-    from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
-    from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Change, Observation, ResourceRef
     from kafkaform.core.plans import Plan
 
 VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S

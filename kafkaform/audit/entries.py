@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.audit.record import FORMAT_VERSION, render_confirmation
-from kafkaform.core.model import ResourceRef
+from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.schema_files import fits
 from kafkaform.core.strict_json import MalformedJson, parse_json
 from kafkaform.core.values import Value, field, replace
@@ -14,8 +14,6 @@ from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.model import FieldValue
 
 
 class RecordedField(Value):

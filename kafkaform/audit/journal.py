@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkaform.audit.record import (
     RESULTS,
+    Author,
     append_to_file,
     create_run_id,
     describe_apply,
@@ -17,19 +18,16 @@ from kafkaform.audit.record import (
     render_result,
 )
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
-from kafkaform.core.apply_result import ResourceResult, Result
+from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from typing import Any
 
-    from kafkaform.audit.record import Author
     from kafkaform.cluster.protocol import AuditLog
     from kafkaform.config.settings import AuditSettings
-    from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.plans import Consent, Plan, PlannedChange
 

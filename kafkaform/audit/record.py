@@ -15,10 +15,10 @@ import json
 import os
 import secrets
 import socket
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.core.apply_result import Result
+from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError
 from kafkaform.core.files import read_file, require_regular
 from kafkaform.core.model import Delete, Recreate, Update, risk_of
@@ -28,14 +28,11 @@ from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
     from pathlib import Path
 
-    from kafkaform.core.apply_result import ResourceResult
     from kafkaform.core.model import Change, FieldChange, FieldValue, ResourceRef
     from kafkaform.core.operations import Operation
     from kafkaform.core.plans import Consent, PlannedChange, PlannedSuccession
-
 
 FORMAT_VERSION = 1
 # Brokers accept batches of 1,048,588 bytes by default, and librdkafka sends up to 1,000,000; both limits are

@@ -6,21 +6,19 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
+from kafkaform.audit.entries import AuditEntry, AuditRecord, merge_records, parse_record
 from kafkaform.audit.record import read_lines
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
-from kafkaform.core.model import CONFIG_PREFIX, Setting
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef, Setting
 from kafkaform.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import AuditReader
     from kafkaform.config.settings import AuditSettings
-    from kafkaform.core.model import FieldValue, ResourceRef
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkaform.audit.record import detect_author
+from kafkaform.audit.record import Author, detect_author
 from kafkaform.cli.moving import override_throttle, throttle_option
 from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
@@ -35,7 +35,7 @@ from kafkaform.cli.safeguards import Safeguards, record_results, refuse_undone, 
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal, read_answer
-from kafkaform.config.settings import find_settings
+from kafkaform.config.settings import ClusterSettings, find_settings
 from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.core.model import Delete, Recreate, Risk, Status, risk_of
 from kafkaform.core.printable import printable
@@ -45,7 +45,7 @@ from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.gate import find_idle_grants, moves_data, refuse_while_unhealthy
 from kafkaform.plan.plan_file import compute_plan_digest
-from kafkaform.plan.plan_header import describe_environment
+from kafkaform.plan.plan_header import PlanHeader, describe_environment
 from kafkaform.plan.planning import check_identity, judge_saved_plan
 from kafkaform.plan.summary import describe_extent, summary_sentence
 from kafkaform.resources import GROUP, suggest_reference
@@ -61,15 +61,12 @@ if TYPE_CHECKING:
     from kafkaform.apply.earlier import EarlierApplies
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.audit.journal import AuditJournal
-    from kafkaform.audit.record import Author
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import ClusterWriter, HealthReader, ResourceReader
-    from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import Facts, Intent, Observation, ResourceRef
     from kafkaform.core.plans import Plan
-    from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.resources.replicas.moves import MoveOptions
 
 

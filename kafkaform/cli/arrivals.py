@@ -21,7 +21,7 @@ from kafkaform.cli.options import (
 )
 from kafkaform.cli.output import ReportOutput, format_option, show, verbose_option
 from kafkaform.cli.session import Session
-from kafkaform.cli.skew_options import JSON, URL, find_history, shared_option
+from kafkaform.cli.skew_options import JSON, URL, ResultHistory, find_history, shared_option
 from kafkaform.core.errors import UsageError
 from kafkaform.core.printable import printable
 from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
@@ -35,8 +35,6 @@ from spark_validation.options import HISTORY, SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from kafkaform.cli.skew_options import ResultHistory
 
 
 @click.command(cls=SectionedCommand)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kafkaform.cli import completion
 from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_options
 from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
-from kafkaform.core.acls import OPERATIONS, parse_operation, parse_principal
-from kafkaform.core.authorizer import AccessCheck, AccessRequest, Authorizer, GrantList
+from kafkaform.core.acls import OPERATIONS, ResourceType, parse_operation, parse_principal
+from kafkaform.core.authorizer import AccessCheck, AccessReading, AccessRequest, Authorizer, GrantList
 from kafkaform.core.errors import UsageError
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources.acl_resources import parse_resource
-
-if TYPE_CHECKING:
-    from kafkaform.core.acls import ResourceType
-    from kafkaform.core.authorizer import AccessReading
 
 _EXIT_CODES = {True: 0, False: 2, None: 1}
 

@@ -10,7 +10,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.config.settings import find_settings
+from kafkaform.config.settings import Settings, find_settings
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import pluralize
 from kafkaform.resources import KINDS, group_ref, topic_ref
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     import click
 
-    from kafkaform.config.settings import Settings
     from kafkaform.core.errors import Problem
 
     Source: TypeAlias = Callable[[click.Context, str], Iterable[str]]

@@ -20,7 +20,7 @@ from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.core.errors import UsageError
-from kafkaform.core.kafka_configs import consumer_configs, group_configs, topic_configs
+from kafkaform.core.kafka_configs import ConfigKey, consumer_configs, group_configs, topic_configs
 from kafkaform.core.schema_files import UnknownFieldError, find_field, list_fields
 from kafkaform.core.wording import command, nearest, quoted
 from kafkaform.report.explanation import Explanation, list_paths
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.config.manifests.field_locations import FieldLocations
-    from kafkaform.core.kafka_configs import ConfigKey
 
 CONFIG = "Config"
 """The kind of kafkaform.yaml."""

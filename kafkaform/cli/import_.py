@@ -25,12 +25,12 @@ from kafkaform.cli.output import render
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import echo_prose
 from kafkaform.config.manifests.files import find_manifest_files
-from kafkaform.config.manifests.loader import load
+from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import DEFAULT_IGNORE
 from kafkaform.config.starter import find_schemas, list_missing_support
-from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.errors import KafkaformError, Problem, UsageError
 from kafkaform.core.files import write_files
-from kafkaform.core.model import Location
+from kafkaform.core.model import Location, Observation
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, counted
@@ -39,6 +39,7 @@ from kafkaform.inspect.importing import (
     MIN_PROFILE_SIZE,
     NOTHING_ADDED,
     FileGrouping,
+    Import,
     ImportedFile,
     ImportLayout,
     find_profiles,
@@ -54,11 +55,7 @@ from kafkaform.resources import TOPIC, nearest_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.config.manifests.loader import Context
-    from kafkaform.core.errors import Problem
-    from kafkaform.core.model import Observation
     from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importing import Import
 
 _PARENT_OF_CLUSTERS = Path("clusters")
 """The parent of the folders of clusters, outside `manifests:`: there, a topic of two clusters would clash."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kafkaform.core.errors import UsageError
 from kafkaform.core.values import replace
-from kafkaform.resources.replicas.moves import parse_rate
-
-if TYPE_CHECKING:
-    from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.replicas.moves import MoveOptions, parse_rate
 
 throttle_option = click.option(
     "--throttle",

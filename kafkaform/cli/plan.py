@@ -36,11 +36,11 @@ from kafkaform.cli.output import (
 from kafkaform.cli.session import Session, is_target
 from kafkaform.cli.show import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.core.errors import UsageError
-from kafkaform.core.model import Status
+from kafkaform.core.model import Desired, Status
 from kafkaform.core.values import Value, replace
 from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.plan.planning import Request, make_plan
+from kafkaform.plan.planning import PlanningResult, Request, make_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NO_GLOBS
 from kafkaform.resources.values import is_deferred
@@ -50,13 +50,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.kafka.cluster import KafkaCluster
-    from kafkaform.core.model import Desired
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.plan.planning import PlanningResult
     from kafkaform.vcs.branch import BranchComparison
     from spark_validation.results import SkewReport
-
 
 strict_option = click.option(
     "--strict/--no-strict",

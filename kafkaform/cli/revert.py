@@ -22,7 +22,7 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.resets import write_offsets
-from kafkaform.inspect.reversal import complete_values, plan_reversal
+from kafkaform.inspect.reversal import Reversal, complete_values, plan_reversal
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kafkaform.audit.entries import AuditEntry, AuditRecord
     from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Observed
-    from kafkaform.inspect.reversal import Reversal
 
 _MAX_LENGTH = 1200
 

@@ -10,10 +10,10 @@ import click
 
 from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.cli.output import tell
-from kafkaform.config.settings import AuditSettings
+from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.errors import AuditError, ClusterError, PlanFileError
-from kafkaform.core.lock import unguarded
-from kafkaform.core.model import Status
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.model import Observation, ResourceRef, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, counted, listed
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from kafkaform.audit.record import Author
     from kafkaform.cluster.kafka.cluster import KafkaCluster
     from kafkaform.cluster.protocol import AuditLog, AuditReader, Cluster, LockProvider
-    from kafkaform.config.settings import ClusterSettings
-    from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Observation, ResourceRef
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
 

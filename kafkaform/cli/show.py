@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from kafkaform.cli.options import SectionedCommand
+from kafkaform.cli.options import ClusterSelector, SectionedCommand
 from kafkaform.cli.output import plan_format_option, print_text, verbose_option
 from kafkaform.cli.output import show as show_report
 from kafkaform.core.errors import PlanFileError, UsageError
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from kafkaform.cli.options import ClusterSelector
     from kafkaform.core.plans import Plan
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.plan.plan_set import PlanSet
-
 
 PLAN_SUFFIX = ".json"
 """The suffix of saved plans, by which apply distinguishes them from manifests."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -18,7 +18,6 @@ from kafkaform.inspect.skew_analysis import convert_error, skew_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from kafkaform.cli.skew_options import SkewOptions
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from spark_validation.errors import SkewError
     from spark_validation.metrics import MetricRow
     from spark_validation.results import SkewReport, TopicResult
-
 
 Tell: TypeAlias = "Callable[[int, int, str], None]"
 """A function of the tasks that are done, all tasks, and the phase; called from another thread."""

@@ -12,7 +12,7 @@ from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.fleet import check_selector
 from kafkaform.cli.output import show, tell
 from kafkaform.cli.session import Session
-from kafkaform.config.settings import ApplyStage, find_settings
+from kafkaform.config.settings import ApplyStage, ClusterSettings, find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import replace
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkaform.cli.options import ClusterSelector
-    from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.apply_result import ApplyReport
 
 Stage: TypeAlias = "tuple[ApplyStage, list[ClusterSettings]]"

@@ -34,6 +34,7 @@ from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.resource_status import (
     Order,
     Selection,
+    StatusReport,
     add_arrivals,
     add_usage,
     check_visible,
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired
-    from kafkaform.inspect.resource_status import StatusReport
-
 
 _DEFAULT_PAUSE_S = 2.0
 _MIN_PAUSE_S = 0.1

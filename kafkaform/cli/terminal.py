@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
@@ -13,7 +13,6 @@ from kafkaform.core.printable import wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import TextIO
 
     from rich.console import RenderableType
     from rich.progress import Progress

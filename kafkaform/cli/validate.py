@@ -29,25 +29,19 @@ from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import echo_prose
 from kafkaform.cli.watching import list_named_files, repeat_on_change
 from kafkaform.config.manifests.files import CONFIG_FILE
-from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, parse
-from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
+from kafkaform.config.manifests.loader import Context, InvalidManifests, find_file_problems, parse
+from kafkaform.config.settings import DEFAULT_MANIFESTS, Settings, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
-from kafkaform.core.model import Severity
+from kafkaform.core.model import Desired, Diagnostic, Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.report.diagnostics import count_findings, has_errors
-from kafkaform.report.findings import from_problems, merge_environments
-from kafkaform.rules import plugins
+from kafkaform.report.findings import ChangedFiles, ReportedFinding, from_problems, merge_environments
+from kafkaform.rules import Note, Rule, plugins
 from kafkaform.rules.waivers import find_idle_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from kafkaform.config.manifests.loader import Context
-    from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, Diagnostic
-    from kafkaform.report.findings import ChangedFiles, ReportedFinding
-    from kafkaform.rules import Note, Rule
 
 _STAGES = (rules.Stage.MANIFESTS,)
 

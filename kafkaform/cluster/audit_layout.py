@@ -6,16 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import RECORD_TOPIC
-from kafkaform.core.model import Create
+from kafkaform.core.model import Create, State
 from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.replicas.facts import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kafkaform.core.model import State
     from kafkaform.core.operations import Operation
-
 
 AUDIT_TOPIC = topic_ref(RECORD_TOPIC)
 """The topic of the record, as a resource."""

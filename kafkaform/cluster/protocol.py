@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
-from kafkaform.core.lock import unguarded
+from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.resources.replicas.operations import Reassign
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafkaform.core.health import Health, LogDir, ThrottleConfigs
-    from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from kafkaform.resources.groups import GroupReading
     from kafkaform.resources.replicas.layout import Layout
     from kafkaform.resources.replicas.moves import Throttles
-
 
 SETTLE_TIMEOUT_S = 30.0
 """The longest wait for the next visible effect of a change, in seconds, before it counts as failed.

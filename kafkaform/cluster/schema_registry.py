@@ -11,7 +11,7 @@ from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from kafkaform.config.client_properties.tls import create_tls_context
 from kafkaform.core.errors import (
@@ -51,7 +51,6 @@ from kafkaform.resources.subject.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from urllib.parse import SplitResult
 
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import FieldValue, State

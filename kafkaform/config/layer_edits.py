@@ -14,22 +14,19 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from kafkaform.config.manifests.edit_files import EditedFile
 from kafkaform.config.manifests.edit_targets import Manifest
 from kafkaform.config.manifests.edit_text import Uneditable, parse_layout
-from kafkaform.config.manifests.editing import edit_manifests
+from kafkaform.config.manifests.editing import Edit, EditResult, edit_manifests
 from kafkaform.config.manifests.field_locations import FieldLocations
-from kafkaform.config.settings import parse_edited
+from kafkaform.config.settings import Settings, parse_edited
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.files import read_file
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Location, ResourceRef
 from kafkaform.core.values import replace
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafkaform.config.manifests.editing import Edit, EditResult
     from kafkaform.config.manifests.loader import Context
-    from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
     from kafkaform.resources.base import Layer
 
 

@@ -18,7 +18,7 @@ from kafkaform.config.manifests.scalars import format_value, is_plainly_text
 from kafkaform.config.manifests.templates import escape_templates
 from kafkaform.config.manifests.yaml12 import Unquoted
 from kafkaform.core.acls import EVERYONE, USER_PREFIX
-from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
+from kafkaform.core.model import CONFIG_PREFIX, Observed, ResourceRef, Undeclared
 from kafkaform.core.printable import escape_text, is_plain
 from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value, field
@@ -27,9 +27,6 @@ from kafkaform.resources.base import config_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from kafkaform.core.model import Observed
-
 
 _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 

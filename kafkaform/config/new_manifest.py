@@ -17,11 +17,11 @@ from kafkaform.config.manifest_text import (
     render_schema_line,
 )
 from kafkaform.config.manifests.files import find_manifest_files, read_bytes
-from kafkaform.config.manifests.loader import API_VERSION, load_all, merge
+from kafkaform.config.manifests.loader import API_VERSION, Context, load_all, merge
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.acls import USER_PREFIX
-from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.core.model import Severity
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
+from kafkaform.core.model import Location, ResourceRef, Severity
 from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, count_shared, quoted
@@ -31,10 +31,7 @@ from kafkaform.resources.succession import CLOSE_WRITES, SUCCEEDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkaform.config.manifests.loader import Context
     from kafkaform.config.settings import Settings
-    from kafkaform.core.errors import Problem
-    from kafkaform.core.model import Location, ResourceRef
 
 TEAM = "team"
 """The label with the team that is responsible."""

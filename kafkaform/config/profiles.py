@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.loader import Underlay, check_environment, suggest_names
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, Location
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, consent
-from kafkaform.resources.base import config_keys, list_shorthands
+from kafkaform.resources.base import Layer, config_keys, list_shorthands
 from kafkaform.rules.policies import build_limit_rule
-from kafkaform.rules.policy_fields import field_hint, field_key, read_constraint
+from kafkaform.rules.policy_fields import Constraint, field_hint, field_key, read_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from kafkaform.config.manifests.yaml12 import Document
-    from kafkaform.core.model import Location
-    from kafkaform.resources.base import Layer
     from kafkaform.rules import Rule
-    from kafkaform.rules.policy_fields import Constraint
 
 Scopes: TypeAlias = "tuple[Collection[str], Collection[str]]"
 """Environments, and clusters."""

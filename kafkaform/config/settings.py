@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from kafkaform.config.manifests.loader import (
     suggest_names,
 )
 from kafkaform.config.manifests.structure import check_structure
-from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.manifests.yaml12 import Document, read_documents
 from kafkaform.config.profiles import (
     DEFAULTS,
     build_limit_rules,
@@ -31,31 +31,25 @@ from kafkaform.config.profiles import (
     read_layers,
     read_profiles,
 )
-from kafkaform.config.webhook import parse_webhook
+from kafkaform.config.webhook import Webhook, parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
-from kafkaform.core.model import Location, Undeclared
+from kafkaform.core.model import Desired, Location, Undeclared
 from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import find_kind, misspelt_hazard
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
-from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
+from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, Rule, RuleContext, read_limits
 from kafkaform.rules.policies import check_severities, read_policies
 from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
     from kafkaform.config.client_properties import ClientProperties
-    from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.config.pinned_file import PinnedFile
     from kafkaform.config.profiles import Profile, Scopes, SpecLayer
-    from kafkaform.config.webhook import Webhook
-    from kafkaform.core.model import Desired
     from kafkaform.resources.base import Layer
-    from kafkaform.rules.catalogue import Rule, RuleContext
 
 T = TypeVar("T")
 

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from kafkaform.config.manifest_text import MANIFEST_SCHEMA, SCHEMA_MARK, render_schema_line
 from kafkaform.config.manifests.files import CONFIG_FILE, find_manifest_files, read_bytes
 from kafkaform.config.settings import DEFAULT_MANIFESTS, Settings, read_settings
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import KafkaformError, Problem
 from kafkaform.core.files import write_files
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from kafkaform.core.errors import Problem
 
 _FOLDER = "schemas"
 _SCHEMA_ID = "urn:kafkaform:"

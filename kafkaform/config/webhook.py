@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkaform.config.client_properties.properties import Template, parse_template
 from kafkaform.core.errors import InvalidInput, Problem
@@ -14,7 +14,6 @@ from kafkaform.core.values import HiddenValue, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import Any
 
     from kafkaform.core.model import Location
 

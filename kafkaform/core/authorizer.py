@@ -10,13 +10,12 @@ from collections import defaultdict
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.acls import ALL, EVERYONE, WILDCARD
+from kafkaform.core.acls import ALL, EVERYONE, WILDCARD, Acl, ResourceType
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafkaform.core.acls import Acl, ResourceType
 
 # IMPLIES_DESCRIBE and IMPLIES_DESCRIBE_CONFIGS of StandardAuthorizerData.
 IMPLYING: Mapping[str, frozenset[str]] = {

@@ -16,14 +16,11 @@ from abc import abstractmethod
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
 from kafkaform.core.values import AbstractValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from kafkaform.core.model import FieldValue, ResourceRef
-
 
 FieldFormatter: TypeAlias = "Callable[[str, FieldValue], str]"
 """Formats a field and its new value, such as `retention.ms = 7d (604800000)`."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Severity, Status
+from kafkaform.core.model import Change, Diagnostic, Location, ResourceRef, Severity, Status
 from kafkaform.core.values import Value, compare_fields, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafkaform.core.model import Change, Diagnostic, Location, ResourceRef
     from kafkaform.core.operations import Operation
 
 

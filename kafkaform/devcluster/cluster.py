@@ -14,7 +14,7 @@ from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, dev_command, join_words
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
-from kafkaform.devcluster.jars.java import find_java
+from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.ports import HOST, check_consecutive_ports, find_free_ports, is_free
 from kafkaform.devcluster.processes import LOG_FILE, format_nodes, generate_id
 from kafkaform.devcluster.registry import fetch_registry, launch_registry
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     import psutil
 
-    from kafkaform.devcluster.jars.java import Java
 
 # The last of several combined nodes waits 5 s for a quorum that no longer exists.
 _GRACE_S = 20.0

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.cluster.protocol import PartitionReader, ResourceReader
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, Observed
 from kafkaform.core.values import replace
 from kafkaform.resources import TOPIC, topic_ref
-from spark_validation.arrivals import FEW_KEPT, Spread, find_arrivals
+from spark_validation.arrivals import FEW_KEPT, Spread, TopicArrivals, find_arrivals
 from spark_validation.time_search import LogEnds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.core.model import Observed
     from kafkaform.core.partitions import LogSpan, TopicPartition
-    from spark_validation.arrivals import TopicArrivals
-
 
 NO_SIZES: Mapping[TopicPartition, int] = MappingProxyType({})
 

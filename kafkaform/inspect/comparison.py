@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Observed
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observation, Observed, ResourceRef, State
 from kafkaform.core.values import Value, field
 from kafkaform.resources import GROUP, KINDS, is_group, kind_order
 from kafkaform.resources.base import field_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.model import Desired, FieldValue, Observation, ResourceRef, State
 
 PROTOCOL = "protocol"
 """The path of a group's protocol: compared, although only the group's members set it."""

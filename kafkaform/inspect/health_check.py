@@ -11,7 +11,7 @@ from kafkaform import rules
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.health import Health, Part
-from kafkaform.core.model import Diagnostic, Facts, Observation, Severity
+from kafkaform.core.model import Desired, Diagnostic, Facts, Observation, ResourceRef, Severity
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
@@ -21,7 +21,7 @@ from kafkaform.plan.planning import check_identity
 from kafkaform.plan.successions import list_predecessors, map_successions, read_predecessors
 from kafkaform.resources import group_ref, is_group, is_topic, topic_ref
 from kafkaform.resources.groups import Group, GroupReading
-from kafkaform.rules import RuleContext, Stage
+from kafkaform.rules import Rule, RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
         ReplicaReader,
         ResourceReader,
     )
-    from kafkaform.core.model import Desired, ResourceRef
     from kafkaform.resources.succession import Succession
-    from kafkaform.rules import Rule
     from spark_validation.arrivals import TopicArrivals
 
 SEVERITY_ORDER = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}

@@ -23,9 +23,9 @@ from kafkaform.config.manifest_text import (
     get_prefix,
     render_schema_line,
 )
-from kafkaform.config.manifests.loader import MAX_FILE_BYTES, merge
+from kafkaform.config.manifests.loader import MAX_FILE_BYTES, Context, merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
-from kafkaform.core.errors import KafkaformError
+from kafkaform.core.errors import KafkaformError, Problem
 from kafkaform.core.model import NOT_KNOWN, UNLISTED, Desired, Facts, Severity
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.values import Value, field, replace
@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifest_text import Additions, LiveManifest
-    from kafkaform.config.manifests.loader import Context
-    from kafkaform.core.errors import Problem
     from kafkaform.core.model import Location, Observation, Observed, ResourceRef
     from kafkaform.inspect.resource_status import Selection
-
 
 _COLLISION = "KF102"
 

@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.errors import ClusterError, InvalidInput, KafkaformError, Problem
-from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Severity
+from kafkaform.core.model import Desired, Diagnostic, Intent, Location, Observation, ResourceRef, Severity
 from kafkaform.core.offset_spec import (
     AbsoluteTime,
     AtOffset,
     CurrentOffset,
     Earliest,
     Latest,
+    OffsetSpec,
     RelativeTime,
     ShiftBy,
     time_of,
@@ -35,7 +36,7 @@ from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources import group_ref, nearest_name
 from kafkaform.resources.consumer_group.fields import partition_path
-from kafkaform.resources.groups import get_group
+from kafkaform.resources.groups import Group, get_group
 from kafkaform.rules import RuleContext
 
 if TYPE_CHECKING:
@@ -43,13 +44,9 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader, PartitionReader
     from kafkaform.config.settings import ClusterSettings, Settings
-    from kafkaform.core.model import Observation
-    from kafkaform.core.offset_spec import OffsetSpec
     from kafkaform.core.partitions import LogSpan, TopicPartition
     from kafkaform.core.plans import Plan
     from kafkaform.resources.consent import Grant
-    from kafkaform.resources.groups import Group
-
 
 _PARTITIONS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.model import CONFIG_PREFIX, Observation
+from kafkaform.core.model import CONFIG_PREFIX, DataSize, Desired, Intent, Observation, Observed, ResourceRef
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.inspect.usage import read_usage
+from kafkaform.inspect.usage import TopicUsage, read_usage
 from kafkaform.resources import (
     GROUP,
     KINDS,
@@ -24,20 +24,14 @@ from kafkaform.resources import (
     is_topic,
     nearest_name,
 )
-from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.facts import count_replicas
-from spark_validation.arrivals import Spread
+from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.config.settings import Costs
-    from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
-    from kafkaform.inspect.usage import TopicUsage
-    from kafkaform.resources.groups import Group
-    from spark_validation.arrivals import TopicArrivals
 
 _MAX_NAMES = 3
 """The number of names in a line about resources that could not be read."""

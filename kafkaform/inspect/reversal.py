@@ -6,20 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
-from kafkaform.core.model import FieldChange
+from kafkaform.core.model import Desired, FieldChange, FieldValue, Observed, ResourceRef
 from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, counted, listed, spans
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import BROKERS, restore
+from kafkaform.resources.base import BROKERS, Kind, restore
 from kafkaform.resources.values import format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry, RecordedField
-    from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
-    from kafkaform.resources.base import Kind
 
 _FORCE = "--force continues anyway"
 

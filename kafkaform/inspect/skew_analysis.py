@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property, partial
@@ -28,7 +28,6 @@ from spark_validation.time_search import LogEnds, TimeSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from kafkaform.audit.entries import AuditEntry
     from kafkaform.cluster.protocol import PartitionReader

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import UnsuitableFileError, read_file, write_file
 from kafkaform.core.values import Value
-from spark_validation.metrics import ARRIVALS_RATIO
+from spark_validation.metrics import ARRIVALS_RATIO, MetricRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from spark_validation.metrics import MetricRow
     from spark_validation.results import SkewReport
-
 
 _MAX_FILES_PER_SECOND = 1000
 _REPORT_AFFIXES = ("skew-", ".json")

@@ -18,9 +18,9 @@ from kafkaform.resources import TOPIC, is_topic, nearest_name, topic_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, list_groups
-from spark_validation.arrivals import find_arrivals
+from spark_validation.arrivals import TopicArrivals, find_arrivals
 from spark_validation.errors import find_changed_topics
-from spark_validation.results import SkewLimits
+from spark_validation.results import PartitionChange, SkewLimits, SkewReport
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired, Observation, ResourceRef
     from kafkaform.core.partitions import TopicPartition
     from spark_validation.analysis import ReaderGroup
-    from spark_validation.arrivals import TopicArrivals
-    from spark_validation.results import PartitionChange, SkewReport
     from spark_validation.time_search import ReadRecords
-
 
 _KAFKAS_OWN = "__*"
 _SPECIAL = frozenset("*?[")

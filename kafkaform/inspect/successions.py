@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acl_fields import parse_path, write_path
 from kafkaform.core.acls import ResourceType
-from kafkaform.core.authorizer import Authorizer, AuthorizerSettings
+from kafkaform.core.authorizer import AccessReading, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.values import replace
 from kafkaform.core.wording import code, command, counted, listed, setting
 from kafkaform.plan.planning import list_resources_to_read
 from kafkaform.plan.successions import read_predecessors
 from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
-from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.resources.succession import (
     GroupProgress,
     GroupStage,
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader, GroupReader
-    from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Desired
-    from kafkaform.resources.groups import Group
 
 SAMPLE_S = 3.0
 """The seconds between two readings of groups that have records left, from which their rate follows."""

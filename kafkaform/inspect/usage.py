@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import to_integer
+from kafkaform.core.model import Observed, to_integer
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import Value, field, replace
 from kafkaform.resources.replicas.facts import list_partitions
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.protocol import ClusterReader
-    from kafkaform.core.model import Observed
     from kafkaform.core.partitions import LogSpan, TopicPartition
     from kafkaform.resources.groups import Group, GroupReading
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Create, Recreate, Status, Update
-from kafkaform.core.plans import CostChange
+from kafkaform.core.model import Create, Delete, Facts, Observed, Recreate, ResourceRef, Status, Update
+from kafkaform.core.plans import CostChange, PlannedChange
 from kafkaform.core.wording import counted
 from kafkaform.resources import is_topic
 from kafkaform.resources.replicas.facts import count_replicas
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkaform.config.settings import Costs
-    from kafkaform.core.model import Delete, Facts, Observed, ResourceRef
-    from kafkaform.core.plans import PlannedChange
 
 _BY_AGE = frozenset({"config.retention.ms", "config.cleanup.policy"})
 """The configs whose effect depends on the age of records, which sizes do not show."""

@@ -23,6 +23,7 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Intent,
+    Location,
     Observation,
     Observed,
     Recreate,
@@ -46,8 +47,6 @@ from kafkaform.resources.consent import find_covering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.model import Location
 
 
 class RiskIncrease(Value):

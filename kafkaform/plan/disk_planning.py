@@ -14,21 +14,19 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Severity
+from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Facts, Observed, ResourceRef, Severity
 from kafkaform.core.values import Value, replace
 from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.copying import Copying
 from kafkaform.resources.replicas.disk_space import NO_COPIES, Copies, DiskSpace, find_doubts, find_shortages
 from kafkaform.resources.replicas.facts import ReplicaFacts
-from kafkaform.resources.replicas.layout import assignment_changes
+from kafkaform.resources.replicas.layout import Assignment, Layout, assignment_changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
-    from kafkaform.core.model import Facts, Observed, ResourceRef
     from kafkaform.core.partitions import LogSpan, TopicPartition
-    from kafkaform.resources.replicas.layout import Assignment, Layout
     from kafkaform.resources.replicas.moves import MoveOptions
 
 WINDOW_S = 600

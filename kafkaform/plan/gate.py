@@ -23,7 +23,7 @@ from kafkaform.core.model import (
     assessments,
 )
 from kafkaform.core.operations import Phase
-from kafkaform.core.plans import Plan, PlannedChange, RequiredConsent
+from kafkaform.core.plans import Binding, Plan, PlannedChange, RequiredConsent
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, listed, nearest
 from kafkaform.plan.measuring import read_groups_concerned
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import GroupReader
     from kafkaform.config.settings import Settings
-    from kafkaform.core.plans import Binding
     from kafkaform.plan.difference import Proposal
-
 
 Refusal: TypeAlias = "tuple[str, str | None]"
 """The reason why a change is refused, and the remedy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import Diagnostic, Severity
+from kafkaform.core.model import Desired, Diagnostic, Facts, Observation, Observed, ResourceRef, Severity
 from kafkaform.core.rights import WATCHING
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed, setting
@@ -18,16 +18,14 @@ from kafkaform.resources.replicas.facts import (
     ReplicaFacts,
     get_replicas,
 )
-from kafkaform.resources.replicas.layout import Strategy, parse_assignment
+from kafkaform.resources.replicas.layout import Assignment, Layout, Strategy, parse_assignment
 from kafkaform.resources.replicas.placement import strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ReplicaReader
-    from kafkaform.core.model import Desired, Facts, Observation, Observed, ResourceRef
     from kafkaform.core.partitions import Replicas
-    from kafkaform.resources.replicas.layout import Assignment, Layout
 
 _BLIND = f"cannot list running reassignments: this account lacks {WATCHING}"
 

@@ -15,7 +15,7 @@ import msgspec
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import SAFE, Create, Delete, Recreate, Update, risk_of
-from kafkaform.core.plans import ChangeOrigin
+from kafkaform.core.plans import AffectedConsumer, ChangeOrigin, Plan, PlannedChange
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.core.strict_json import encode_canonical
 from kafkaform.core.values import asdict
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.core.model import Diagnostic, FieldChange, Location, ResourceRef, RiskAssessment
-    from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
-
 
 _ESCAPED = re.compile(r"[^\n -~]")
 

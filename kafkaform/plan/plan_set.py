@@ -17,14 +17,12 @@ from kafkaform.core.strict_json import describe_violation, parse_document
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words
 from kafkaform.plan.plan_file import FORMAT_VERSION, format_json, read_signature
-from kafkaform.plan.plan_signature import require_purpose, require_signed
+from kafkaform.plan.plan_signature import Purpose, Signature, SignedFor, require_purpose, require_signed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    from kafkaform.plan.plan_signature import Purpose, Signature, SignedFor
 
 _NOUN = "set of plans"
 _AGAIN = "make it with `kafkaform plan --clusters GLOB --out FILE`"

@@ -9,7 +9,7 @@ from kafkaform.core.errors import PlanFileError, RepositoryError
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import DIRTY, listed
-from kafkaform.plan.plan_header import is_compatible, require_fresh
+from kafkaform.plan.plan_header import PlanHeader, is_compatible, require_fresh
 from kafkaform.plan.plan_signature import Purpose, require_purpose, require_signed
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    from kafkaform.plan.plan_header import PlanHeader
 
 _AGAIN = "make a new plan"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.model import Desired, Diagnostic, Intent, Severity, Status, Undeclared
+from kafkaform.core.model import Desired, Diagnostic, Facts, Intent, Severity, Status, Undeclared
 from kafkaform.core.rights import WATCHING, explain_missing_rights
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader, PartitionReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings
-    from kafkaform.core.model import Facts
     from kafkaform.core.partitions import Broker, TopicPartition
     from kafkaform.core.plans import Plan
     from kafkaform.resources.consent import Grant

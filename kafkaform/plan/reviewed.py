@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value, replace
-from kafkaform.plan.plan_header import describe_environment
+from kafkaform.plan.plan_header import PlanHeader, describe_environment
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 from kafkaform.resources.replicas.facts import PLACEMENT
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import Change, Desired, ResourceRef
     from kafkaform.core.plans import Consent, Plan, PlannedChange
-    from kafkaform.plan.plan_header import PlanHeader
 
     PlanWithHeader: TypeAlias = tuple[Plan, PlanHeader]
 

@@ -6,8 +6,8 @@ saved plan can only raise a risk, so editing them gains nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Iterable, Iterator, Mapping
+from typing import assert_never
 
 from kafkaform.core.model import (
     CONFIG_PREFIX,
@@ -29,13 +29,8 @@ from kafkaform.core.model import (
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import Proposal, RiskIncrease
 from kafkaform.resources import KINDS, TOPIC, is_group, is_topic, list_topics_read
-from kafkaform.resources.base import PlanWide, UpdateContext, UsageFacts
+from kafkaform.resources.base import Kind, PlanWide, UpdateContext, UsageFacts
 from kafkaform.resources.values import format_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kafkaform.resources.base import Kind
 
 
 def foresee(

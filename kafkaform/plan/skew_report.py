@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform import rules
 from kafkaform.core.errors import SkewReportError
 from kafkaform.core.files import read_file
-from kafkaform.core.model import Diagnostic, ResourceRef, Risk, Severity, risk_of
+from kafkaform.core.model import Desired, Diagnostic, Location, ResourceRef, Risk, Severity, risk_of
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.strict_json import NEWER_HINT, describe_violation, parse_document
@@ -17,7 +17,7 @@ from kafkaform.core.wording import command
 from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import describe_prediction, increase, limits_of, policy_unit, predict_increase
-from kafkaform.rules import Stage
+from kafkaform.rules import RuleContext, Stage
 from spark_validation.policy import explain_unjudged, explain_unknown_ratio, is_inconclusive
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired, Location
     from kafkaform.core.plans import Plan
-    from kafkaform.rules import RuleContext
     from spark_validation.results import SkewLimits, SkewReport, TopicResult
-
 
 _NOUN = "skew report"
 _AGAIN = "make it with `kafkaform skew --format json`"

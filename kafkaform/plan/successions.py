@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import EVERYONE
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
-from kafkaform.core.transactions import ProducerReading, list_places
+from kafkaform.core.model import Desired, Facts, Intent, Observation, ResourceRef, Undeclared
+from kafkaform.core.transactions import ProducerReading, ProducerState, list_places
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.cluster.protocol import PartitionReader
-    from kafkaform.core.model import Facts, Observation
     from kafkaform.core.partitions import TopicPartition
-    from kafkaform.core.transactions import ProducerState
     from kafkaform.plan.difference import SavedPlan
 
 _EVERYONE = ResourceRef(ACCESS.name, EVERYONE)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Status
-from kafkaform.core.plans import ChangeOrigin
+from kafkaform.core.plans import ChangeOrigin, CostChange, Plan
 from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
 from kafkaform.core.values import Value, asdict
@@ -17,9 +17,6 @@ from kafkaform.resources.values import action_of, fields_of, is_deferred
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kafkaform.core.plans import CostChange, Plan
-
 
 DROPPED = "KF424"
 """The code of a finding on a resource that a branch no longer declares."""

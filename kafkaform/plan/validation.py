@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected
 from kafkaform.core.model import BEING_CREATED, Diagnostic, ResourceRef, Severity, Status, Update
-from kafkaform.core.operations import batches
+from kafkaform.core.operations import Operation, batches
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
 from kafkaform.core.wording import code, counted, listed
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ResourceReader
     from kafkaform.core.model import Observation, State
-    from kafkaform.core.operations import Operation
     from kafkaform.core.plans import Plan, PlannedChange
     from kafkaform.core.progress import Progress
-
 
 SHOWN_TIMEOUT_S = 10.0
 """How long a plan waits for what the brokers are creating: 12,000 partitions took them 11 to 36 s."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.acls import EVERYONE, WILDCARD, ResourceType, describe_resource
-from kafkaform.core.authorizer import Basis
+from kafkaform.core.acls import EVERYONE, WILDCARD, Acl, ResourceType, describe_resource
+from kafkaform.core.authorizer import AccessCheck, AccessGrant, AuthorizerSettings, Basis, Decision, GrantList
 from kafkaform.core.printable import clipped
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.wording import counted
@@ -15,9 +15,6 @@ from kafkaform.report.page import PROSE, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from kafkaform.core.acls import Acl
-    from kafkaform.core.authorizer import AccessCheck, AccessGrant, AuthorizerSettings, Decision, GrantList
 
 FORMAT_VERSION = 1
 _VERDICTS = {True: ("yes", "bold green"), False: ("no", "bold red"), None: ("unknown", "bold yellow")}

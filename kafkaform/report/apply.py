@@ -6,12 +6,13 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.core.apply_result import RETRY_HINT, Result
+from kafkaform.core.apply_result import RETRY_HINT, ApplyReport, ResourceResult, Result
 from kafkaform.core.model import Recreate, Update
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.document import (
+    Inline,
     Item,
     Paragraph,
     ReportDocument,
@@ -24,19 +25,15 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.equal_changes import Entry, group_equal, mask_identity
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from kafkaform.report.sections import SYMBOLS
-from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
+from kafkaform.report.truncation import Category, divide_listed, find_category, summarise_alike
 from kafkaform.resources.values import action_of, format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from kafkaform.core.apply_result import ApplyReport, ResourceResult
     from kafkaform.core.operations import Operation
-    from kafkaform.report.document import Inline
-    from kafkaform.report.page import Page
-    from kafkaform.report.truncation import Category
 
 FORMAT_VERSION = 1
 

@@ -10,7 +10,7 @@ from kafkaform.core.units import coarse_duration
 from kafkaform.core.wording import MAX_LISTED, counted
 from kafkaform.core.wording import listed as listed_names
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Section, Table, TextSpan
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from spark_validation import wording
 from spark_validation.arrivals import Spread, TopicArrivals
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.report.document import Block, Row
-    from kafkaform.report.page import Page
 
 _BEFORE = "Before"
 _COLUMNS = (

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.report.document import Bar, Role, TextSpan
+from kafkaform.report.document import Bar, Column, Role, Row, TextSpan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from kafkaform.report.document import Column, Row
 
 MARK = "│"
 """The mark of the mean in a bar."""

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import FieldChange, ResourceRef, Update
+from kafkaform.core.model import FieldChange, FieldValue, ResourceRef, Update
 from kafkaform.core.wording import counted
-from kafkaform.inspect.comparison import PROTOCOL, FieldDifference
+from kafkaform.inspect.comparison import PROTOCOL, Comparison, FieldDifference, ResourceDifference
 from kafkaform.report.document import Column, Item, ReportDocument, Role, Section, TextSpan, count_left_out
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import format_field, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from kafkaform.core.model import FieldValue
-    from kafkaform.inspect.comparison import Comparison, ResourceDifference
-    from kafkaform.report.page import Page
 
 FORMAT_VERSION = 1
 

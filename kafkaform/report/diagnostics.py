@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from kafkaform import __version__
-from kafkaform.core.model import Severity
+from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.core.printable import MAX_LINE_LENGTH, clipped, printable, wrap_text
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.findings import FurtherFindings, abridge_findings, divide_findings, wrap_findings
-from kafkaform.rules import list_entries
+from kafkaform.rules import Note, Rule, list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.model import Diagnostic, Location
     from kafkaform.core.plans import Plan
     from kafkaform.report.findings import ChangedFiles, ReportedFinding, Workspace
-    from kafkaform.rules import Note, Rule
-
 
 _INVALID_INPUT_SUMMARY = "A file is not valid."
 _INDENT = "    "

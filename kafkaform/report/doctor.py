@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted
-from kafkaform.inspect.health_check import HealthVerdict
+from kafkaform.inspect.health_check import HealthReport, HealthVerdict, UncheckedRule
 from kafkaform.report.diagnostics import finding_to_json
 from kafkaform.report.document import (
     Item,
@@ -22,16 +22,12 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.findings import ReportedFinding, abridge_findings
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
-from kafkaform.report.sections import describe_finding
+from kafkaform.report.page import Page, render_page
+from kafkaform.report.sections import Finding, describe_finding
 from kafkaform.rules.health import find_offline, find_under_min_isr, find_under_replicated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from kafkaform.inspect.health_check import HealthReport, UncheckedRule
-    from kafkaform.report.page import Page
-    from kafkaform.report.sections import Finding
 
 VERDICTS = {
     HealthVerdict.HEALTHY: Role.GOOD,

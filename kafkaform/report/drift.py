@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.inspect.drift import DriftVerdict, Form
+from kafkaform.inspect.drift import Drift, DriftVerdict, FieldDrift, Form, ResourceDrift
 from kafkaform.report.document import (
+    Block,
     Column,
     Item,
     Paragraph,
@@ -31,7 +32,7 @@ from kafkaform.report.drift_wording import (
 )
 from kafkaform.report.findings import abridge_findings
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from kafkaform.report.remediation import (
     BY_HAND,
     UNDECLARED_FIRST,
@@ -47,18 +48,14 @@ from kafkaform.report.sections import (
     list_unknown,
     list_unmanaged,
 )
-from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
+from kafkaform.report.truncation import Category, divide_listed, find_category, summarise_alike
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.document import Block
-    from kafkaform.report.page import Page
     from kafkaform.report.remediation import CommandContext, Remediation
-    from kafkaform.report.truncation import Category
 
 _ROLES = {
     DriftVerdict.CLEAN: Role.VERY_GOOD,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.core.model import Diagnostic, Severity, risk_of
+from kafkaform.core.model import Diagnostic, Location, ResourceRef, Setting, Severity, risk_of
 from kafkaform.core.values import asdict
-from kafkaform.inspect.drift import Form
+from kafkaform.inspect.drift import Drift, FieldDrift, FieldHistory, Form, ResourceDrift
 from kafkaform.plan.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import finding_to_json, write_commands
 from kafkaform.report.drift_wording import (
@@ -20,19 +20,15 @@ from kafkaform.report.drift_wording import (
     format_live,
     summary_sentence,
 )
-from kafkaform.report.findings import ReportedFinding, wrap_findings
+from kafkaform.report.findings import ReportedFinding, Workspace, wrap_findings
 from kafkaform.report.remediation import format_yaml, plan_acceptance, plan_restoration
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.core.model import Location, ResourceRef, Setting
-    from kafkaform.inspect.drift import Drift, FieldDrift, FieldHistory, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.findings import Workspace
     from kafkaform.report.remediation import CommandContext, Remediation
-
 
 FORMAT_VERSION = 1
 _Json: TypeAlias = dict[str, Any]

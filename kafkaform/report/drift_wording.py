@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Risk, Update, assessments
+from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Risk, Setting, Update, assessments
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, short_commit
-from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
+from kafkaform.inspect.drift import Drift, DriftCause, DriftVerdict, FieldDrift, Form, ResourceDrift
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import FormattedValue, format_field, format_value
-
-if TYPE_CHECKING:
-    from kafkaform.core.model import ResourceRef, Setting
-    from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
 
 # The record is text that others can write: a time of another form is shown as it is, clipped. ASCII, as \d
 # would match digits of every script.

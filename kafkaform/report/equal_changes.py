@@ -17,14 +17,13 @@ from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import MAX_LISTED, counted
 from kafkaform.resources import KINDS, consent
-from kafkaform.resources.values import action_of, format_field, label, list_differing
+from kafkaform.resources.values import Transition, action_of, format_field, label, list_differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from kafkaform.core.model import Change, FieldChange, ResourceRef, RiskAssessment
     from kafkaform.core.plans import PlannedChange
-    from kafkaform.resources.values import Transition
 
 _T = TypeVar("_T")
 _Rewrite: TypeAlias = "Callable[[str], str]"

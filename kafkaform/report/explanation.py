@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.report.document import Column, ReportDocument, Role, Table, TextSpan
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kafkaform.config.manifests.field_locations import FieldSetting
     from kafkaform.core.model import Desired
-    from kafkaform.report.page import Page
 
 FORMAT_VERSION = 1
 

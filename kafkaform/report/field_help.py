@@ -7,20 +7,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.config.manifests.scalars import render_inline
-from kafkaform.core.config_values import ConfigType
-from kafkaform.core.schema_files import describe_type
+from kafkaform.core.config_values import ConfigKey, ConfigType
+from kafkaform.core.schema_files import FieldSchema, describe_type
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words
-from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Table, TextSpan
-from kafkaform.report.page import render_page
+from kafkaform.report.document import Column, Inline, Paragraph, ReportDocument, Role, Table, TextSpan
+from kafkaform.report.page import Page, render_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.schema_files import FieldSchema
-    from kafkaform.report.document import Inline
-    from kafkaform.report.page import Page
 
 _UNITS = {
     "duration": "ms, s, m, h, d or w, such as 7d or 1h30m; a number alone is in milliseconds",

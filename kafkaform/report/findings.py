@@ -6,7 +6,7 @@ import os.path
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Diagnostic, Location, Severity, assessments
+from kafkaform.core.model import Diagnostic, Location, ResourceRef, Severity, assessments
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.report.equal_changes import mask_name
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkaform.core.errors import Problem
-    from kafkaform.core.model import ResourceRef
     from kafkaform.core.plans import Plan, PlannedChange
 
 

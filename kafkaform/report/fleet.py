@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted
-from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
-from kafkaform.inspect.health_check import HealthVerdict
+from kafkaform.inspect.drift import Drift, DriftCause, DriftVerdict, Form, ResourceDrift
+from kafkaform.inspect.health_check import HealthReport, HealthVerdict
 from kafkaform.plan.summary import count_held_back, headline, summarise
 from kafkaform.report import drift_wording
 from kafkaform.report.apply import apply_to_json, apply_to_markdown
@@ -33,7 +33,7 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT, write_markdown
 from kafkaform.report.page import Page, render_page
-from spark_validation.arrivals import Spread
+from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.plans import Plan
     from kafkaform.inspect.comparison import Comparison
-    from kafkaform.inspect.drift import Drift, ResourceDrift
-    from kafkaform.inspect.health_check import HealthReport
     from kafkaform.inspect.importing import Import
     from kafkaform.inspect.resource_status import StatusReport
     from kafkaform.report.document import Block, Row
-    from spark_validation.arrivals import TopicArrivals
 
 _MAX_OUTCOME_LENGTH = 600
 _ROW_LENGTH = 1_000

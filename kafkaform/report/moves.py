@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 from kafkaform.core.units import format_rate, rounded_size
 from kafkaform.core.wording import counted, format_age
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Table
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 
 if TYPE_CHECKING:
     from kafkaform.plan.rebalancing import Rebalance
-    from kafkaform.report.page import Page
     from kafkaform.resources.replicas.moves import MoveProgress
-
 
 IDLE_S = 10.0
 """The seconds without a copied byte after which no remaining time is shown; replicas are read each second."""

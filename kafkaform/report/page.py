@@ -10,7 +10,7 @@ rich's own tables are not used: for a thousand rows they take 0.4 s, a hundred t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.cells import cell_len
 
@@ -35,7 +35,6 @@ from kafkaform.report.document import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
 
     from rich.text import Text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rich.cells import cell_len
 
 from kafkaform.core.model import Create, Delete, Risk, Status, Update, assessments, risk_of
-from kafkaform.core.plans import ChangeOrigin
+from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, short_commit
 from kafkaform.plan.summary import describe_audience, describe_cost, headline, summarise, summary_sentence
@@ -45,18 +45,15 @@ from kafkaform.report.sections import (
 )
 from kafkaform.report.truncation import SEE, divide_listed, find_category, left_out_changes, summarise_alike
 from kafkaform.resources import consent
-from kafkaform.resources.values import action_of, format_value, is_deferred, label, list_differing
+from kafkaform.resources.values import Transition, action_of, format_value, is_deferred, label, list_differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from kafkaform.core.model import FieldChange, ResourceRef, RiskAssessment
-    from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.document import Block, Inline, Row
     from kafkaform.report.findings import PlanFindings
-    from kafkaform.resources.values import Transition
-
 
 Below: TypeAlias = "Paragraph | Verbatim | Item"
 Spans: TypeAlias = "list[str | TextSpan]"

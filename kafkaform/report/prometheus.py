@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from kafkaform.inspect.drift import DriftVerdict
-from kafkaform.inspect.health_check import HealthVerdict
+from kafkaform.inspect.drift import Drift, DriftVerdict
+from kafkaform.inspect.health_check import HealthReport, HealthVerdict
 from kafkaform.report.doctor import figures
 from kafkaform.resources import KINDS
 from spark_validation.arrivals import Spread
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafkaform.core.model import ResourceRef
-    from kafkaform.inspect.drift import Drift
-    from kafkaform.inspect.health_check import HealthReport
 
 
 class Gauges:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from glob import escape
-from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.edit_targets import Manifest
 from kafkaform.config.manifests.edit_text import find_node, list_entries, parse_layout
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.scalars import render_inline
-from kafkaform.core.model import Status
+from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command_line
-from kafkaform.inspect.drift import Form, explain_whole_obstacle, find_obstacle
+from kafkaform.inspect.drift import FieldDrift, Form, ResourceDrift, explain_whole_obstacle, find_obstacle
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import EditLocator
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import MAX_VALUE_LENGTH
-
-if TYPE_CHECKING:
-    from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
-    from kafkaform.inspect.drift import FieldDrift, ResourceDrift
 
 
 class ManifestLine(Value):

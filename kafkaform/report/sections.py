@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.model import Severity
+from kafkaform.core.model import Diagnostic, ResourceRef, Severity
 from kafkaform.core.wording import MAX_LISTED
-from kafkaform.plan.plan_header import ADDRESSES, provenance
+from kafkaform.plan.plan_header import ADDRESSES, PlanHeader, provenance
 from kafkaform.report.document import (
+    Inline,
     Item,
     Paragraph,
     Role,
@@ -21,10 +22,6 @@ from kafkaform.report.findings import WAITS, FurtherFindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from kafkaform.core.model import Diagnostic, ResourceRef
-    from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.document import Inline
 
 Finding: TypeAlias = "Diagnostic | FurtherFindings | str"
 """A finding, further ones of its rule, or a sentence on others."""

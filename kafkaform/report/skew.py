@@ -25,9 +25,10 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.html import write_html
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from kafkaform.report.sections import list_findings
 from kafkaform.report.skew_charts import (
+    Trend,
     build_trends,
     draw_keys,
     draw_members,
@@ -71,8 +72,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkaform.report.document import Block, Inline, Row
-    from kafkaform.report.page import Page
-    from kafkaform.report.skew_charts import Trend
     from spark_validation.metrics import MetricRow
     from spark_validation.results import (
         GroupResult,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,11 @@ from kafkaform.core.wording import counted
 from kafkaform.report.document import Chart, Point
 from kafkaform.report.skew_values import moment
 from spark_validation.figures import count, is_exact, percent, ratio
-from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, metric_rows
-from spark_validation.results import Estimate
+from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, MetricRow, metric_rows
+from spark_validation.results import Estimate, GroupResult, HotKeyResult, SkewReport, TopicResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from spark_validation.metrics import MetricRow
-    from spark_validation.results import GroupResult, HotKeyResult, SkewReport, TopicResult
 
 _LORENZ_POINTS = 120
 """The most points of a Lorenz curve. Of a longer one, evenly spaced points and both ends are kept."""

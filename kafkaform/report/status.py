@@ -13,7 +13,7 @@ from kafkaform.core.units import format_duration, rounded_size
 from kafkaform.core.values import asdict, replace
 from kafkaform.core.wording import counted
 from kafkaform.core.wording import listed as list_names
-from kafkaform.inspect.usage import UseVerdict
+from kafkaform.inspect.usage import TopicUsage, UseVerdict
 from kafkaform.report.document import (
     MAX_NAME_LENGTH,
     Column,
@@ -28,23 +28,20 @@ from kafkaform.report.document import (
     count_left_out,
 )
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from kafkaform.resources import ACCESS, KINDS
 from kafkaform.resources.access.spec import describe_rights
 from kafkaform.resources.subject import SubjectVersions
 from kafkaform.resources.subject.fields import COMPATIBILITY
 from kafkaform.resources.values import format_value, label
-from spark_validation.arrivals import Spread
+from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.core.model import Observed
     from kafkaform.inspect.resource_status import GroupStatus, ResourceStatus, StatusReport, TopicStatus
-    from kafkaform.inspect.usage import TopicUsage
     from kafkaform.report.document import Block, Row
-    from kafkaform.report.page import Page
-    from spark_validation.arrivals import TopicArrivals
 
 _Item = TypeVar("_Item")
 

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkaform.core.units import format_duration
-from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Table, TextSpan
+from kafkaform.report.document import Block, Column, Paragraph, ReportDocument, Role, Table, TextSpan
 from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from kafkaform.report.skew_values import moment
 from kafkaform.resources.succession import GroupStage, SuccessionVerdict
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.core.transactions import ProducerState
-    from kafkaform.report.document import Block
-    from kafkaform.report.page import Page
     from kafkaform.resources.succession import GroupProgress, Succession, TopicWriter
 
 _VERDICTS = {

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from kafkaform.core.model import Delete, Risk, Status, Update, risk_of
-from kafkaform.core.plans import ChangeOrigin
+from kafkaform.core.plans import ChangeOrigin, PlannedChange
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value
 from kafkaform.core.wording import listed
@@ -15,8 +15,6 @@ from kafkaform.resources.values import action_of, is_deferred, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-
-    from kafkaform.core.plans import PlannedChange
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound="Hashable")

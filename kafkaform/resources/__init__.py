@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.acls import USER_PREFIX, WILDCARD, ResourceType
-from kafkaform.core.model import ResourceRef
+from kafkaform.core.model import Desired, ResourceRef
 from kafkaform.core.wording import code, nearest, pluralize
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.base import Kind
@@ -22,8 +22,6 @@ from kafkaform.resources.user import UserKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from kafkaform.core.model import Desired
 
 _Capability = TypeVar("_Capability", bound=Kind)
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import UsageError
 from kafkaform.core.model import ResourceRef, Risk
-from kafkaform.core.plans import Consent
+from kafkaform.core.plans import Binding, Consent
 from kafkaform.core.values import Value, field
 from kafkaform.core.wording import code, double_quoted
 from kafkaform.resources import misspelt_hazard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from kafkaform.core.plans import Binding
 
 ANNOTATION = "kafkaform/allow"
 """The manifest annotation that holds consents, one a line: `retention-cut from 7d: reason`.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import PROTOCOL_PREFIXES
-from kafkaform.core.model import CONFIG_PREFIX, Live
+from kafkaform.core.model import CONFIG_PREFIX, Live, Observed, State
 from kafkaform.core.values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.model import Observed, State
     from kafkaform.core.partitions import TopicPartition
-
 
 PROTOCOLS = ("classic", "consumer", "share", "streams")
 """Kafka's group protocols; `consumer` is KIP-848, `share` KIP-932, `streams` KIP-1071."""

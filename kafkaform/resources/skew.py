@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Create, Delete, Recreate, Update
+from kafkaform.core.model import Change, Create, Delete, Intent, Recreate, ResourceRef, Update
 from kafkaform.core.values import Value, field
 from spark_validation.figures import percent
 from spark_validation.policy import CHOICES, FIELDS, key_share_of, ratio, ratio_of, share
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import Change, Intent, ResourceRef
     from spark_validation.results import Estimate, SkewLimits, TopicResult, WhatIf
 
 _DIFFERS = 0.05

@@ -12,7 +12,7 @@ from kafkaform.core.acls import ALL, EVERYONE, OPERATIONS, USER_PREFIX, WILDCARD
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import includes
 from kafkaform.core.lock import NAME as LOCK
-from kafkaform.core.model import Severity
+from kafkaform.core.model import Desired, Severity
 from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import ACCESS, GROUP, TOPIC, topic_ref
 from kafkaform.resources.access.risk import AccessFacts
@@ -24,7 +24,6 @@ from kafkaform.rules.topic_values import list_topics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.model import Desired
 
 # These show names and settings; records are neither read nor changed.
 _HARMLESS = frozenset({"Describe", "DescribeConfigs"})

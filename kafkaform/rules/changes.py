@@ -14,6 +14,7 @@ from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
+    FieldChange,
     Recreate,
     Risk,
     Severity,
@@ -25,9 +26,9 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.wording import command, counted, listed, setting, spans
 from kafkaform.resources import TOPIC, is_topic, topic_ref
-from kafkaform.resources.groups import get_group
+from kafkaform.resources.groups import Group, get_group
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
-from kafkaform.resources.replicas.layout import parse_assignment
+from kafkaform.resources.replicas.layout import Layout, parse_assignment
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, cache_result, rule
 from kafkaform.rules.group_values import DeclaredGroup, group_rule
 from kafkaform.rules.topic_values import DeclaredTopic
@@ -35,11 +36,8 @@ from kafkaform.rules.topic_values import DeclaredTopic
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from kafkaform.core.model import FieldChange
     from kafkaform.core.partitions import Replicas
     from kafkaform.core.plans import PlannedChange
-    from kafkaform.resources.groups import Group
-    from kafkaform.resources.replicas.layout import Layout
 
 
 # With fewer topics, three of them would exceed the default limit of 30 %.

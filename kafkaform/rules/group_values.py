@@ -9,13 +9,11 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.core.model import to_integer
 from kafkaform.resources import GROUP, topic_ref
-from kafkaform.resources.groups import get_group
+from kafkaform.resources.groups import Group, get_group
 from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from kafkaform.resources.groups import Group
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 

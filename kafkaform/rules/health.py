@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
-from kafkaform.core.transactions import group_by_producer, list_places
+from kafkaform.core.transactions import OpenTransaction, group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
 from kafkaform.core.wording import MAX_LISTED, code, command, counted, format_age, listed
 from kafkaform.rules.catalogue import Check, Finding, RuleContext, Stage, rule
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kafkaform.core.health import Health, Quorum, Voter
     from kafkaform.core.partitions import PartitionState
-    from kafkaform.core.transactions import OpenTransaction
-
 
 CRITICAL = frozenset({"KF301", "KF303", "KF304", "KF305"})
 """Rules of which a finding means that moving or deleting data may destroy the last good copy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Severity
 from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS, group_ref
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, Stage, rule
@@ -14,7 +14,6 @@ from kafkaform.rules.topic_values import DeclaredTopic, human, topic_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.core.model import FieldValue, Observed
     from kafkaform.resources.groups import Group, Member
 
 # `kafkaform plan` compares all fields; doctor reports those whose drift can lose records.

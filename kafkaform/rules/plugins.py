@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.values import replace
-from kafkaform.rules.catalogue import RULES, Finding
+from kafkaform.rules.catalogue import RULES, Check, Finding, RuleContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
-
-    from kafkaform.rules.catalogue import Check, RuleContext
 
 GROUP = "kafkaform.rules"
 CODE = re.compile(r"(?!KF)[A-Z][A-Z0-9]*-?[0-9]+")

@@ -6,13 +6,13 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.model import Severity
+from kafkaform.core.model import Desired, Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
 from kafkaform.resources import KINDS, TOPIC, consent
-from kafkaform.resources.base import WHOLE, PolicyChecked
+from kafkaform.resources.base import WHOLE, PolicyChecked, PolicyPart, ReportProblem
 from kafkaform.resources.name_globs import matches
-from kafkaform.rules import Finding, Rule, list_entries, plugins
+from kafkaform.rules import Finding, Rule, RuleContext, list_entries, plugins
 from kafkaform.rules.policy_fields import (
     LABEL_PREFIX,
     Constraint,
@@ -24,11 +24,6 @@ from kafkaform.rules.policy_fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.model import Desired
-    from kafkaform.resources.base import PolicyPart, ReportProblem
-    from kafkaform.rules import RuleContext
-
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z][^{}]*)\}")
 """Matches the placeholder of a label in a pattern; the braces of a repetition hold digits."""

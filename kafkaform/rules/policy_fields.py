@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.config_values import ConfigKey, ConfigType, canonical, equal, human, normalise_observed
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, Desired
 from kafkaform.core.schema_files import find_marked, load_schema
 from kafkaform.core.values import Value
 from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import Configured, PolicyChecked, config_keys, list_shorthands
+from kafkaform.resources.base import Configured, PolicyChecked, PolicyPart, config_keys, list_shorthands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from kafkaform.core.model import Desired
-    from kafkaform.resources.base import PolicyPart
     from kafkaform.rules import RuleContext
-
 
 CLIENT_PREFIX = "client."
 LABEL_PREFIX = "labels."

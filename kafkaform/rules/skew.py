@@ -15,13 +15,14 @@ from kafkaform.core.model import Desired, Severity
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
 from kafkaform.resources import topic_ref
-from kafkaform.resources.skew import increase, limits_of, predict_increase
+from kafkaform.resources.skew import Prediction, increase, limits_of, predict_increase
 from kafkaform.resources.topic.risk import explain_recreation
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from spark_validation.policy import (
     FIELDS,
     NOW,
+    BrokenLimit,
     count,
     explain_unjudged,
     explain_unknown_ratio,
@@ -33,8 +34,6 @@ from spark_validation.policy import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kafkaform.resources.skew import Prediction
-    from spark_validation.policy import BrokenLimit
     from spark_validation.results import TopicResult
 
 _MUCH_SHORTER = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Severity
+from kafkaform.core.model import Desired, Severity
 from kafkaform.core.wording import nearest
 from kafkaform.resources import topic_ref
 from kafkaform.resources.subject import SubjectKind
@@ -14,8 +14,6 @@ from kafkaform.rules.topic_values import list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from kafkaform.core.model import Desired
 
 
 def _is_declared(subject: Desired) -> bool:

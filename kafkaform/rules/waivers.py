@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.wording import command, nearest, quoted
 from kafkaform.resources import KINDS
-from kafkaform.rules.catalogue import Rule, RuleContext
+from kafkaform.rules.catalogue import Rule, RuleContext, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from kafkaform.rules.catalogue import Stage
     from kafkaform.rules.notes import Note
 
 WAIVER_PREFIX = "kafkaform/waive."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.loader import load
-from kafkaform.config.settings import read_settings
+from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import (
     Create,
@@ -24,7 +24,7 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin
+from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import word_size
 from kafkaform.core.values import Value, replace
@@ -36,16 +36,13 @@ from kafkaform.resources.base import Itemized
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
 from kafkaform.resources.succession import CLOSE_WRITES
 from kafkaform.resources.values import format_value, label
-from kafkaform.rules import NOTES, RULES, check
+from kafkaform.rules import NOTES, RULES, RuleContext, check
 from kafkaform.vcs.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired, FieldChange, FieldValue
-    from kafkaform.core.plans import Plan, PlannedChange
-    from kafkaform.rules import RuleContext
 
 
 def attribute_changes(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batches import MoveStatus, format_partition, has_arrived, status_of
-from kafkaform.apply.moves.context import FINAL, PATIENCE_S
+from kafkaform.apply.moves.batches import MoveStatus, PartitionMove, format_partition, has_arrived, status_of
+from kafkaform.apply.moves.context import FINAL, PATIENCE_S, MoveContext
 from kafkaform.apply.moves.obstacles import StallDetector, describe_down_brokers
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, RequestRejected
 from kafkaform.core.wording import listed
@@ -14,8 +14,6 @@ from kafkaform.plan.preconditions import NEW_PLAN
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from kafkaform.apply.moves.batches import PartitionMove
-    from kafkaform.apply.moves.context import MoveContext
     from kafkaform.core.partitions import Replicas, TopicPartition
     from kafkaform.resources.replicas.layout import Layout
 

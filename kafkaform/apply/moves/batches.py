@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.values import Value
-from kafkaform.resources.replicas.moves import MAX_THROTTLE_LIST_BYTES
+from kafkaform.resources.replicas.moves import MAX_THROTTLE_LIST_BYTES, MoveOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
     from kafkaform.core.partitions import Replicas, TopicPartition
     from kafkaform.resources.replicas.layout import Layout
-    from kafkaform.resources.replicas.moves import MoveOptions
     from kafkaform.resources.replicas.operations import Reassign
 
 # Without copies there is nothing to throttle or to wait for, so only the size of the request counts.

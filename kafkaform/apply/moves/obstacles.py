@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batches import format_partition
+from kafkaform.apply.moves.batches import PartitionMove, format_partition
 from kafkaform.core.units import format_rate
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from kafkaform.apply.moves.batches import PartitionMove
     from kafkaform.core.partitions import PartitionState, Replicas, TopicPartition
     from kafkaform.resources.replicas.layout import Layout
 

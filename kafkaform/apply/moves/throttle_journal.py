@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkaform.audit.journal import create_sinks
+from kafkaform.audit.journal import Sink, create_sinks
 from kafkaform.audit.record import FORMAT_VERSION, MAX_LINE_BYTES, encode_json, format_timestamp
 from kafkaform.audit.trail import read_record
 from kafkaform.core.values import Value
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.audit.entries import ThrottleEntry
-    from kafkaform.audit.journal import Sink
     from kafkaform.cluster.protocol import AuditLog
     from kafkaform.config.settings import AuditSettings
 

@@ -9,7 +9,7 @@ from kafkaform.cluster.kafka.responses import note_unknown, report_unlisted
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, describe_acls
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, DescribedAcls, describe_acls
 from kafkaform.cluster.wire.messages import CREATE_ACLS, DELETE_ACLS
 from kafkaform.core.acls import ALL, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
@@ -21,7 +21,7 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.model import Observation
+from kafkaform.core.model import FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
 from kafkaform.resources.access import observe_access
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_responses import DescribedAcls
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import FieldValue, Observed, ResourceRef
     from kafkaform.resources.access.operations import AlterAccess
 
 _TIMEOUT_S = 60.0

@@ -13,7 +13,7 @@ from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_response
 from kafkaform.cluster.wire.messages import ALTER_QUOTAS, DESCRIBE_QUOTAS
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, PermissionDenied, RequestRejected
-from kafkaform.core.model import Observation
+from kafkaform.core.model import Observation, ResourceRef
 from kafkaform.core.values import Value
 from kafkaform.resources.client_quota import observe_quota, quota_ref
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity, parse_entity
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import ResourceRef
     from kafkaform.resources.client_quota.operations import AlterQuota
-
 
 TIMEOUT_S = 60.0
 """How long brokers may take to validate an alteration."""

@@ -13,7 +13,7 @@ from kafkaform.cluster.kafka.readers import read
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.cluster.services import NO_SERVICES, Services
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.core.lock import unguarded
+from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.core.model import merge_observations
 from kafkaform.core.progress import Progress, silent
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.health import Health, LogDir, ThrottleConfigs
-    from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import DataSize, Facts, FieldValue, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition

@@ -17,7 +17,7 @@ from kafkaform.cluster.wire.group_messages import (
     DESCRIBE_STREAMS,
     read_assignment,
 )
-from kafkaform.cluster.wire.message_schema import describe_damage
+from kafkaform.cluster.wire.message_schema import RequestType, describe_damage
 from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected
 from kafkaform.resources.groups import Group, Member
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.group_listing import ListedGroup
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.partitions import TopicPartition
-
 
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.name
 # Empty: a group gets its type from its first member, and one that has only committed offsets has none.

@@ -8,14 +8,14 @@ from kafkaform.cluster.kafka import coordinators
 from kafkaform.cluster.kafka.group_description import describe_groups
 from kafkaform.cluster.kafka.group_listing import ListedGroup, list_groups, list_groups_with_configs
 from kafkaform.cluster.kafka.log_spans import query_leaders, require_spans
-from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
+from kafkaform.cluster.kafka.responses import Configs, GroupResponses, is_missing, retry_until_ready
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_responses import GROUP_CONFIGS
-from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, Severity
+from kafkaform.core.errors import ClusterError, PermissionDenied
+from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, ResourceRef, Severity
 from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
 from kafkaform.resources import group_ref
@@ -25,10 +25,7 @@ from kafkaform.resources.groups import Group, GroupReading, Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.cluster.kafka.responses import Configs
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.model import ResourceRef
     from kafkaform.core.partitions import TopicPartition
 
 

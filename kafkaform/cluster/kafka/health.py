@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.reassignments import read_running
-from kafkaform.cluster.kafka.replicas import read_placement
-from kafkaform.cluster.kafka.responses import TopicResponses
+from kafkaform.cluster.kafka.replicas import Placement, read_placement
+from kafkaform.cluster.kafka.responses import Configs, TopicResponses
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK
 from kafkaform.cluster.transport.rights import name_right
@@ -25,11 +25,8 @@ from kafkaform.core.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.cluster.kafka.replicas import Placement
-    from kafkaform.cluster.kafka.responses import Configs
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import Offered
-
 
 _RELEASES = (
     ("2.8", 60, 0), ("3.0", 2, 7), ("3.1", 1, 13), ("3.2", 35, 3), ("3.3", 35, 4), ("3.5", 2, 8),

@@ -16,6 +16,7 @@ from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, Re
 from kafkaform.core.lock import (
     NAME,
     NO_LOCK_HINT,
+    Guard,
     Holder,
     acquire_lock,
     format_holder,
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.lock import Guard
     from kafkaform.core.progress import Progress
-
 
 REPLICAS = 3
 """The number of replicas of the topic, if there are as many brokers."""

@@ -11,7 +11,7 @@ from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, UNSETTLED, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import METADATA
+from kafkaform.cluster.wire.large_responses import METADATA, PartitionMetadata
 from kafkaform.cluster.wire.messages import LIST_OFFSETS, OFFSET_FOR_EPOCH
 from kafkaform.core.errors import ClusterError, Unreachable
 from kafkaform.core.partitions import LogSpan, TimedOffset
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_responses import PartitionMetadata
     from kafkaform.core.partitions import TopicPartition as Partition
 
 

@@ -15,7 +15,7 @@ from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, LockLost, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
+from kafkaform.core.offset_spec import Earliest, InitialSpec, Latest, parse_initial, time_of
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.wording import code, counted, listed
 
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.lock import Guard
-    from kafkaform.core.offset_spec import InitialSpec
     from kafkaform.core.partitions import LogSpan
     from kafkaform.core.partitions import TopicPartition as Partition
     from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, ResetOffsets
     from kafkaform.resources.groups import Group
     from kafkaform.resources.topic.operations import DeleteOffsets
-
 
 Outcome: TypeAlias = "ClusterError | None"
 K = TypeVar("K")

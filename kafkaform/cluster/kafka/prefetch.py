@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.cluster.kafka.acls import AccessReader, read_access
 from kafkaform.cluster.kafka.facts import read_facts
-from kafkaform.cluster.kafka.responses import TopicResponses
+from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses, TopicSource
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.transport.brokers import complete_future
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkaform.cluster.kafka.readers import KindReader
-    from kafkaform.cluster.kafka.responses import Configs, Description, TopicSource
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Facts, ResourceRef
-
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from kafkaform.cluster.kafka.client_quotas import QuotaReader
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.kafka.users import UserReader
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.core.model import Observation, ResourceRef, merge_observations
+from kafkaform.core.model import Observation, ResourceRef, State, merge_observations
 from kafkaform.resources import kind_order
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.model import State
 
 
 class KindReader(Protocol):

@@ -16,7 +16,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
-from kafkaform.core.partitions import group_by_topic
+from kafkaform.core.partitions import Replicas, TopicPartition, group_by_topic
 from kafkaform.core.values import Value
 from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.layout import Reassignment, describe_running
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.lock import Guard
-    from kafkaform.core.partitions import Replicas, TopicPartition
 
 
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:

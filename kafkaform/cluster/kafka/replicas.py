@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.core.errors import NotOffered, PermissionDenied
-from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.core.partitions import Broker, PartitionState, TopicPartition
 from kafkaform.core.values import Value
-from kafkaform.resources.replicas.layout import Layout
+from kafkaform.resources.replicas.layout import Layout, Reassignment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.partitions import TopicPartition
-    from kafkaform.resources.replicas.layout import Reassignment
 
 
 class Placement(Value):

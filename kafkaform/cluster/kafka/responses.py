@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from kafkaform.cluster.transport.translation import MOVING
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.model import NOT_KNOWN, UNLISTED, Diagnostic, Observation, Severity
+from kafkaform.core.model import NOT_KNOWN, UNLISTED, Diagnostic, Observation, ResourceRef, Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.model import ResourceRef
     from kafkaform.core.partitions import Replicas
-
 
 T = TypeVar("T")
 

@@ -9,17 +9,14 @@ from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.messages import LOG_DIRS
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.health import LogDir
-from kafkaform.core.model import DataSize
-from kafkaform.core.partitions import group_by_topic
+from kafkaform.core.model import DataSize, Observed, ResourceRef
+from kafkaform.core.partitions import TopicPartition, group_by_topic
 from kafkaform.resources.replicas.facts import get_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.model import Observed, ResourceRef
-    from kafkaform.core.partitions import TopicPartition
-
 
 TIMEOUT_S = 10.0
 """The time that a broker may take to describe its log directories."""

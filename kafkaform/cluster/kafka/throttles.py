@@ -17,7 +17,7 @@ from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import one_line, translate_code, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS, DescribedConfigs
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.health import ThrottleConfigs
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_responses import DescribedConfigs
     from kafkaform.core.lock import Guard
 
 

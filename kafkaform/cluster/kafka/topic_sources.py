@@ -9,7 +9,7 @@ from kafkaform.cluster.kafka.responses import Configs, Description, TopicRespons
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, TopicMetadata
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.wording import counted
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_responses import TopicMetadata
-
 
 CHUNK = 500
 """The most topics in one request: the broker works on the next request while a response is parsed."""

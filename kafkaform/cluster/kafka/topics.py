@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka.reassignments import read_reassignments
-from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
+from kafkaform.cluster.kafka.reassignments import Reassignments, read_reassignments
+from kafkaform.cluster.kafka.responses import Configs, Description, T, TopicResponses, TopicSource
 from kafkaform.cluster.kafka.topic_sources import (
     CHUNK,
     EXISTING_CODES,
@@ -22,18 +22,14 @@ from kafkaform.cluster.kafka.topic_sources import (
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, TopicMetadata
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.facts import LiveReplicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.cluster.kafka.reassignments import Reassignments
-    from kafkaform.cluster.kafka.responses import T, TopicSource
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.model import FieldValue
-
 
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may report a topic of the metadata as missing, as they do after a mass create."""

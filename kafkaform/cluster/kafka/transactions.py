@@ -18,7 +18,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from kafkaform.core.errors import ClusterError, NotOffered
-from kafkaform.core.partitions import group_by_topic
+from kafkaform.core.partitions import LogSpan, TopicPartition, group_by_topic
 from kafkaform.core.transactions import (
     DEFAULT_MAX_TIMEOUT_MS,
     GRACE_MS,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.core.partitions import LogSpan, TopicPartition
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _LEADERLESS = MISSING | {ErrorCode.LEADER_NOT_AVAILABLE}

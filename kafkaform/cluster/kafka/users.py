@@ -23,7 +23,7 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.model import Diagnostic, Observation, ResourceRef, Severity
+from kafkaform.core.model import Diagnostic, Observation, ResourceRef, Severity, State
 from kafkaform.core.secrets import Reference, UnreadableSecret, read_secret
 from kafkaform.core.values import Value
 from kafkaform.resources.user import UserKind, observe_user
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import State
     from kafkaform.resources.user.operations import AlterCredentials
 
 _log = logging.getLogger(__name__)

@@ -39,7 +39,7 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.lock import unguarded
+from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.operations import AlterConfigs, Operation, Phase
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.cluster.wire.message_schema import RequestType
-    from kafkaform.core.lock import Guard
-
 
 RESEND_S = 30.0
 """How long a request whose response was lost is sent again, as when the broker died.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.transport.translation import one_line, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.message_schema import make_malformed_error, read_response
+from kafkaform.cluster.wire.message_schema import Offered, RequestType, T, make_malformed_error, read_response
 from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, OutcomeUnknown
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.transport.tokens import TokenSource
-    from kafkaform.cluster.wire.message_schema import Offered, RequestType, T
     from kafkaform.config.client_properties.transport import TransportSettings
-
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
-from kafkaform.cluster.wire.large_responses import METADATA
-from kafkaform.config.client_properties.transport import SaslSettings
+from kafkaform.cluster.wire.large_responses import METADATA, Metadata
+from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.transport.tokens import TokenSource
-    from kafkaform.cluster.wire.large_responses import Metadata
     from kafkaform.cluster.wire.message_schema import Offered, RequestType
-    from kafkaform.config.client_properties.transport import TransportSettings
     from kafkaform.core.secrets import Secret
-
 
 T = TypeVar("T")
 

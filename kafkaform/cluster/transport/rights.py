@@ -10,14 +10,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.errors import ClusterError, PermissionDenied
 from kafkaform.core.rights import CLUSTER, Right, explain_missing_rights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.core.errors import ClusterError
-
 
 RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

@@ -5,7 +5,7 @@ The library of a mechanism is imported on use, which keeps a plan over plaintext
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,11 +14,8 @@ from kafkaform.config.client_properties import HIDDEN
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, KafkaformError, LoginRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kafkaform.cluster.transport.tokens import Token, TokenSource
     from kafkaform.config.client_properties.transport import SaslSettings
-
 
 Send: TypeAlias = Callable[[bytes], bytes]
 """Sends a message of a mechanism (SaslAuthenticate) and returns the broker's; raises RejectedError."""

@@ -15,7 +15,7 @@ from kafkaform.config.client_properties import HIDDEN
 from kafkaform.config.client_properties.transport import MskIamSettings, OidcSettings, TokenFileSettings
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
 from kafkaform.core.files import read_file
-from kafkaform.core.http import send_request
+from kafkaform.core.http import HttpResponse, send_request
 from kafkaform.core.values import HiddenValue, field
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.config.client_properties.transport import SaslSettings
-    from kafkaform.core.http import HttpResponse
-
 
 _log = logging.getLogger(__name__)
 

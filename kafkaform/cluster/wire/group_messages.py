@@ -20,6 +20,7 @@ from kafkaform.cluster.wire.message_schema import (
     STRING,
     UINT16,
     UUID,
+    FieldType,
     Versions,
     array,
     message,
@@ -30,8 +31,6 @@ from kafkaform.cluster.wire.message_schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.cluster.wire.message_schema import FieldType
 
 _NODE = {"node_id": INT32, "host": STRING, "port": INT32}
 _DESCRIBE = struct(groups=array(STRING), operations=BOOLEAN)

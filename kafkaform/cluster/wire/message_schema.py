@@ -7,19 +7,15 @@ guide (kafka.apache.org/protocol, "Protocol Primitive Types"), and of KIP-482 in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kafkaform.core.errors import MalformedResponse, NotOffered
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 T = TypeVar("T")
 

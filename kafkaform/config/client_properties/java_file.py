@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.config.client_properties.properties import escape, explain_unknown, parse
+from kafkaform.config.client_properties.properties import ClientProperties, escape, explain_unknown, parse
 from kafkaform.config.client_properties.table import (
     JAVA,
     PROPERTIES,
@@ -24,9 +24,6 @@ from kafkaform.core.wording import code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.config.client_properties.properties import ClientProperties
-
 
 _JKS, _PEM, _PKCS12 = "JKS", "PEM", "PKCS12"
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties.properties import find_conflicts
+from kafkaform.config.client_properties.properties import ClientProperties, find_conflicts
 from kafkaform.config.client_properties.table import OWN, PROPERTIES, Text, Use, describe_refusal
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
-from kafkaform.core.secrets import HIDDEN, UnreadableSecret
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kafkaform.config.client_properties.properties import ClientProperties
-    from kafkaform.core.secrets import Reference
-
+from kafkaform.core.secrets import HIDDEN, Reference, UnreadableSecret
 
 _SHORT = 8
 _LINE_WORTH_HIDING = 16

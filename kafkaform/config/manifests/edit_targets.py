@@ -15,19 +15,16 @@ from kafkaform.config.manifests.edit_text import (
     put_item,
     put_value,
 )
-from kafkaform.config.manifests.scalars import format_like, render_inline
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.config.manifests.scalars import Plain, format_like, render_inline
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue
 from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import config_keys, list_shorthands
+from kafkaform.resources.base import Shorthand, config_keys, list_shorthands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.edit_text import Formatter
-    from kafkaform.config.manifests.scalars import Plain
-    from kafkaform.core.model import FieldValue
-    from kafkaform.resources.base import Shorthand
 
 
 class TextEdit(NamedTuple):

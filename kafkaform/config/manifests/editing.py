@@ -7,20 +7,20 @@ resource and environment unchanged. Edits that cannot be verified are refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.config.manifests.edit_files import EditedFile, replace_files
-from kafkaform.config.manifests.edit_targets import Manifest, list_overrides
+from kafkaform.config.manifests.edit_targets import Manifest, TextEdit, list_overrides
 from kafkaform.config.manifests.edit_text import Uneditable, find_node, parse_layout, split_documents
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, Underlay, load_all
-from kafkaform.core.errors import InvalidInput
+from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.files import read_file
-from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, ResourceRef
 from kafkaform.core.schema_files import find_marked, load_inlined_schema
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
@@ -28,14 +28,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.base import EditLocator, Kind, Layer, ListItem, ManifestEdit, locate_edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import yaml
-
-    from kafkaform.config.manifests.edit_targets import TextEdit
-    from kafkaform.core.errors import Problem
-    from kafkaform.core.model import Desired
-
 
 YamlValue: TypeAlias = "FieldValue | Sequence[Mapping[str, object]]"
 """A value of a manifest: of a field, or a list."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import CONFIG_FILE, find_manifest_files, read_bytes
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.templates import find_placeholder, find_template
-from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.manifests.yaml12 import Document, read_documents
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.files import read_file
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
@@ -20,16 +20,11 @@ from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import KINDS, consent, find_kind, group_ref, list_topics_read, misspelt_hazard
-from kafkaform.resources.base import Itemized, WholeChecked, list_shorthands
+from kafkaform.resources.base import Itemized, Kind, Layer, WholeChecked, list_shorthands
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.config.manifests.yaml12 import Path as ValuePath
-    from kafkaform.resources.base import Kind, Layer
 
 MAX_VALUES = 5_000_000
 """The maximum number of values, including keys, in the manifests of one run."""

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.config.manifests.other_names import fold_name, suggest_field
 from kafkaform.config.manifests.templates import find_placeholder
-from kafkaform.config.manifests.yaml12 import Document
+from kafkaform.config.manifests.yaml12 import Data, Document
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import describe_error, find_errors, load_inlined_schema
 from kafkaform.core.wording import count_shared, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
-
-    from kafkaform.config.manifests.yaml12 import Data
 
 _Steps: TypeAlias = tuple[str | int, ...]
 _Finding: TypeAlias = tuple[_Steps, Problem]

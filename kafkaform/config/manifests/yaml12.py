@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from array import array
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 from sys import intern
@@ -37,8 +37,6 @@ from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kafkaform.resources.base import ReportProblem
 
 Data: TypeAlias = "dict[str, Data] | list[Data] | str | int | float | bool | None"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.config.manifests.files import find_manifest_files, read_bytes
-from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.manifests.yaml12 import Data, Document, read_documents
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
 from kafkaform.core.model import Location
 from kafkaform.core.values import replace
@@ -23,7 +23,6 @@ from kafkaform.inspect.importers.conversion import Conversion
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.config.manifests.yaml12 import Data, Document
     from kafkaform.inspect.importers.fields import Fields, ScalarReading
 
 AUTO = "auto"

@@ -12,10 +12,10 @@ from kafkaform.core.acl_fields import write_path, write_value
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.kafka_configs import canonical, find_topic_config
-from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Location, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
 from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
-from kafkaform.inspect.importing import ODD_VALUE
+from kafkaform.inspect.importing import ODD_VALUE, Import
 from kafkaform.resources import ACCESS, topic_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import TYPES, build_entity
@@ -24,16 +24,12 @@ from kafkaform.resources.replicas.facts import REPLICATION_FACTOR, LiveReplicas
 from kafkaform.resources.replicas.layout import Strategy
 from kafkaform.resources.subject import SubjectKind
 from kafkaform.resources.subject.fields import COMPATIBILITY, GUARANTEES, SCHEMA
-from kafkaform.resources.subject.schema import AVRO, RegisteredSchema, compact
+from kafkaform.resources.subject.schema import AVRO, RegisteredSchema, SchemaReference, compact
 from kafkaform.resources.topic.operations import is_legal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-    from kafkaform.core.model import Location
-    from kafkaform.inspect.importing import Import
-    from kafkaform.resources.subject.schema import SchemaReference
 
 Right: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 """Operations on resources of a type: the type, the name, `literal` or `prefixed`, and the operations."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifests.templates import find_placeholder, find_template
-from kafkaform.config.manifests.yaml12 import Unquoted
+from kafkaform.config.manifests.yaml12 import Data, Document, Unquoted
 from kafkaform.core.errors import Problem
 from kafkaform.core.files import read_file
 from kafkaform.core.kafka_configs import REASSIGNMENT_KEYS
@@ -22,7 +22,6 @@ from kafkaform.core.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkaform.config.manifests.yaml12 import Data, Document
     from kafkaform.core.model import Location
 
 _Path: TypeAlias = "tuple[str | int, ...]"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kafkaform.core.acls import WILDCARD
 from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
-from kafkaform.inspect.importers.conversion import principal_ref
-from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.inspect.importers.conversion import Conversion, principal_ref
+from kafkaform.inspect.importers.fields import Fields, ScalarReading
 from kafkaform.resources.subject.schema import AVRO, SchemaReference
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kafkaform.config.manifests.yaml12 import Data
     from kafkaform.core.model import ResourceRef
-    from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importers.fields import Fields
 
 READING = ScalarReading.TREE
 _RESERVED = "jikkou.io/"

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
-from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
-from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.inspect.importers.conversion import Conversion, Right, fill_rights, principal_ref
+from kafkaform.inspect.importers.fields import Fields, ScalarReading
 from kafkaform.resources.subject.schema import AVRO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
-    from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importers.fields import Fields
 
 READING = ScalarReading.TREE
 _NAMELESS = ("context", "platform", "projects", "special_topics")

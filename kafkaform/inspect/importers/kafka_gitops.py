@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.values import Value
-from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
-from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.inspect.importers.conversion import Conversion, Right, fill_rights, principal_ref
+from kafkaform.inspect.importers.fields import Fields, ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
-    from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importers.fields import Fields
 
 READING = ScalarReading.SOURCE
 _KEYS = {"customServiceAcls", "customUserAcls", "schemas", "services", "settings", "topics", "users"}

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.wording import quoted
-from kafkaform.inspect.importers.conversion import principal_ref
-from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.inspect.importers.conversion import Conversion, principal_ref
+from kafkaform.inspect.importers.fields import Fields, ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
-    from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importers.fields import Fields
 
 READING = ScalarReading.JSON
 _PREFIX = "kafka.strimzi.io/"

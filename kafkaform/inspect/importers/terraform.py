@@ -7,14 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.wording import counted, listed, quoted
-from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.inspect.importers.fields import Fields, ScalarReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Data
     from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importers.fields import Fields
 
 READING = ScalarReading.SOURCE
 _CLOUD_REPLICAS = 3

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import WILDCARD
 from kafkaform.core.wording import quoted
-from kafkaform.inspect.importers.conversion import principal_ref
-from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.inspect.importers.conversion import Conversion, principal_ref
+from kafkaform.inspect.importers.fields import Fields, ScalarReading
 from kafkaform.resources.replicas.layout import Strategy
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from kafkaform.config.manifests.yaml12 import Data
     from kafkaform.core.model import ResourceRef
-    from kafkaform.inspect.importers.conversion import Conversion
-    from kafkaform.inspect.importers.fields import Fields
 
 READING = ScalarReading.JSON
 _STRATEGIES = {

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kafkaform.core.values import Value, field
-from kafkaform.resources.replicas.layout import Strategy
+from kafkaform.resources.replicas.layout import Assignment, Layout, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from kafkaform.core.partitions import Broker, Replicas
-    from kafkaform.resources.replicas.layout import Assignment, Layout
 
 
 class Racks:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.wording import counted
-from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Row
+from kafkaform.plan.placement.broker_load import BrokerLoad, PlacementRequest, Placements, Racks, Row
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
-from kafkaform.resources.replicas.layout import Strategy, describe_running
+from kafkaform.resources.replicas.layout import Assignment, Layout, Strategy, describe_running
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.core.partitions import PartitionState
-    from kafkaform.plan.placement.broker_load import PlacementRequest, Racks
-    from kafkaform.resources.replicas.layout import Assignment, Layout
-
 
 UNSEEN = "this account cannot see whether replicas are being moved: it needs Describe on the cluster"
 

@@ -10,16 +10,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.acl_fields import parse_path, write_path, write_value
-from kafkaform.core.acls import ResourceType
-from kafkaform.core.model import Change, Create, Delete, Recreate, ResourceRef, Update
-from kafkaform.core.operations import Operation, Phase
+from kafkaform.core.acls import Acl, ResourceType
+from kafkaform.core.model import Change, Create, Delete, Recreate, ResourceRef, State, Update
+from kafkaform.core.operations import FieldFormatter, Operation, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-
-    from kafkaform.core.acls import Acl
-    from kafkaform.core.model import State
-    from kafkaform.core.operations import FieldFormatter
 
 _TOPIC = "Topic"
 

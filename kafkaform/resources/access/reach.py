@@ -6,14 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import EVERYONE, ResourceType
-from kafkaform.core.authorizer import AccessRequest
+from kafkaform.core.authorizer import AccessRequest, Authorizer
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.authorizer import Authorizer
     from kafkaform.resources.access.risk import AccessFacts
     from kafkaform.resources.base import UsageFacts
 

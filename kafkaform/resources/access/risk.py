@@ -29,7 +29,7 @@ from kafkaform.core.acls import (
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings, includes
 from kafkaform.core.lock import NAME
-from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, Change, Facts, FieldValue, Risk, RiskAssessment, State
 from kafkaform.core.values import replace
 from kafkaform.core.wording import listed, setting
 from kafkaform.resources.access.operations import list_values
@@ -37,8 +37,6 @@ from kafkaform.resources.base import UsageFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.model import Change, Facts, FieldValue, State
 
 REMOVAL, CLOSES, OPENS, OWN = "access-removal", "closes-access", "opens-access", "own-access"
 HAZARDS = frozenset({REMOVAL, CLOSES, OPENS, OWN})

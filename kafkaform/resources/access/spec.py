@@ -30,16 +30,14 @@ from kafkaform.core.errors import Problem
 from kafkaform.core.model import Desired, Intent, Observed, ResourceRef, Undeclared
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
-from kafkaform.resources.access.shorthand import list_rights
-from kafkaform.resources.base import ListItem, ManifestEdit, Written
+from kafkaform.resources.access.shorthand import Keys, list_rights
+from kafkaform.resources.base import Layer, ListItem, ManifestEdit, ReadTopics, ReportProblem, Written
 from kafkaform.resources.succession import CLOSE_WRITES, closing_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import FieldValue, Location, State
-    from kafkaform.resources.access.shorthand import Keys
-    from kafkaform.resources.base import Layer, ReadTopics, ReportProblem
 
 NAME = "Access"
 _LITERAL, _PREFIX = "literal", "prefix"

@@ -14,6 +14,7 @@ from kafkaform.resources.base import (
     Hazards,
     KindScope,
     KindWords,
+    UpdateContext,
     WholeChecked,
 )
 from kafkaform.resources.client_quota import operations as quota_operations
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.model import Facts, FieldChange, FieldValue, RiskAssessment
-    from kafkaform.resources.base import UpdateContext
     from kafkaform.resources.client_quota.entity import QuotaEntity
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Recreate, Update
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, FieldValue, Recreate, Update
+from kafkaform.core.operations import AlterConfigs, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.core.model import FieldValue
-    from kafkaform.core.operations import Operation
 
 
 class AlterQuota(AlterConfigs):

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import CONFIG_PREFIX, SAFE, FieldValue, Risk, RiskAssessment
 from kafkaform.core.wording import listed
-from kafkaform.resources.base import explain_unclassified
+from kafkaform.resources.base import UpdateContext, explain_unclassified
 from kafkaform.resources.client_quota.entity import describe_entity, parse_entity
 from kafkaform.resources.client_quota.spec import KEYS, is_limit, limit_text
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Facts, Observed, ResourceRef, State
-    from kafkaform.resources.base import UpdateContext
 
 CUT, REMOVAL, DELETE, UNKNOWN = "quota-cut", "quota-removal", "delete", "unknown-config"
 HAZARDS = frozenset({CUT, REMOVAL, DELETE, UNKNOWN})

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import CONFIG_PREFIX, Intent, Observed, State, Undeclared
+from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Intent, Observed, State, Undeclared
 from kafkaform.core.units import readable_size
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.base import BAD, Written, canonical_value
+from kafkaform.resources.base import BAD, Layer, ReportProblem, Written, canonical_value
 from kafkaform.resources.client_quota.entity import FIELDS, parse_entity, read_entity, write_entity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkaform.core.model import Desired, FieldValue
-    from kafkaform.resources.base import Layer, ReportProblem
     from kafkaform.resources.client_quota.entity import QuotaEntity
 
 PRODUCED, CONSUMED = "producer_byte_rate", "consumer_byte_rate"

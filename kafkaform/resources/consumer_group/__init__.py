@@ -35,6 +35,7 @@ from kafkaform.resources.base import (
     PolicyChecked,
     Restorable,
     Restoration,
+    UpdateContext,
     own_configs,
 )
 from kafkaform.resources.consumer_group import operations as group_operations
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.resources.base import UpdateContext
 
 
 class _Field(Field):

@@ -12,13 +12,12 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS, ConfigType
 from kafkaform.core.values import replace
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.base import BAD, canonical_value
+from kafkaform.resources.base import BAD, ReportProblem, canonical_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.resources.base import ReportProblem
 
 # Two places for one setting could contradict each other.
 _SET_ELSEWHERE = {"group.id": "metadata.name sets it", "group.protocol": "spec.protocol sets it"}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.model import FieldValue
     from kafkaform.core.partitions import TopicPartition
     from kafkaform.resources.groups import Group
 

@@ -14,15 +14,13 @@ from kafkaform.core.model import (
     ResourceRef,
     Update,
 )
-from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
+from kafkaform.core.operations import AlterConfigs, Deletion, FieldFormatter, Operation, Phase
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
 from kafkaform.resources.consumer_group.fields import OFFSETS_PREFIX, partition_of, partition_path, topic_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-
-    from kafkaform.core.operations import FieldFormatter
 
 _TOPIC = "Topic"
 """The name of the kind, whose package is not imported here."""

@@ -19,18 +19,16 @@ from kafkaform.core.model import (
     ResourceRef,
     Risk,
     RiskAssessment,
+    Setting,
     State,
     to_integer,
 )
 from kafkaform.core.wording import code, command, counted, listed
-from kafkaform.resources.base import RecordFacts, explain_unclassified
+from kafkaform.resources.base import RecordFacts, UpdateContext, explain_unclassified
 from kafkaform.resources.consumer_group.fields import OFFSETS_PREFIX, partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kafkaform.core.model import Setting
-    from kafkaform.resources.base import UpdateContext
 
 NAME = "ConsumerGroup"
 """The name of the kind."""

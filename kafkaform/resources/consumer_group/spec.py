@@ -25,21 +25,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import DEFAULT_PROTOCOL
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, Observed, State, Undeclared
 from kafkaform.core.offset_spec import parse_initial
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.base import BAD, Written, canonical_value
+from kafkaform.resources.base import BAD, Layer, ReportProblem, Written, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
 from kafkaform.resources.consumer_group.fields import topic_path
 from kafkaform.resources.groups import get_group, protocol_of_configs
 from spark_validation.durations import parse_duration
-
-if TYPE_CHECKING:
-    from kafkaform.resources.base import Layer, ReportProblem
 
 _Part: TypeAlias = Mapping[str, object]
 _COPIED_FIELDS = ("protocol", "guarantees", "state", "deletionProtection", "undeclared")

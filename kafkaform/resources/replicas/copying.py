@@ -8,19 +8,16 @@ from datetime import timedelta
 from math import inf
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Diagnostic, Severity, Update
+from kafkaform.core.model import Change, Diagnostic, Facts, FieldValue, Severity, Update
 from kafkaform.core.units import format_rate, rounded_size
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted, format_age
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
-from kafkaform.resources.replicas.layout import assignment_changes, parse_assignment
+from kafkaform.resources.replicas.layout import Assignment, assignment_changes, parse_assignment
 from kafkaform.resources.replicas.moves import ALL, Rates, ThrottledReplicas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from kafkaform.core.model import Change, Facts, FieldValue
-    from kafkaform.resources.replicas.layout import Assignment
 
 TOGETHER = "KF429"
 """The note about the total that several topics copy."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Live, to_integer
+from kafkaform.core.model import Live, Observed, ResourceRef, State, to_integer
 from kafkaform.core.values import Value, field
 from kafkaform.resources.replicas.moves import Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.model import Observed, ResourceRef, State
     from kafkaform.core.partitions import TopicPartition
     from kafkaform.resources.replicas.layout import Assignment, Layout
 

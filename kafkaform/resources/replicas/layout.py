@@ -10,15 +10,12 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from kafkaform.core.partitions import Replicas
+from kafkaform.core.partitions import Broker, PartitionState, Replicas, TopicPartition
 from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.core.partitions import Broker, PartitionState, TopicPartition
-
 
 Assignment: TypeAlias = tuple[Replicas, ...]
 """The replicas of every partition of a topic, from partition 0 on."""

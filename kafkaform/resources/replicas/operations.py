@@ -5,16 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from kafkaform.core.operations import AlterConfigs, Operation, Phase
+from kafkaform.core.operations import AlterConfigs, FieldFormatter, Operation, Phase
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
-from kafkaform.resources.replicas.layout import replica_changes
+from kafkaform.resources.replicas.layout import Assignment, replica_changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from kafkaform.core.operations import FieldFormatter
     from kafkaform.core.partitions import Replicas
-    from kafkaform.resources.replicas.layout import Assignment
 
 
 class PartitionCreation(Operation):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
-from kafkaform.resources.base import FieldOutcome
+from kafkaform.resources.base import FieldOutcome, Layer, ReportProblem, UpdateContext
 from kafkaform.resources.replicas.copying import sum_copies
 from kafkaform.resources.replicas.disk_space import DISK_REMEDY
 from kafkaform.resources.replicas.facts import ReplicaFacts, get_replicas
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafkaform.core.model import Facts, FieldChange, FieldValue, Intent, Observed, State
-    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
     from kafkaform.resources.replicas.layout import Assignment, Layout
 
 _REPLICAS = ("placement", "replicas")

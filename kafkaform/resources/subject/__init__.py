@@ -32,6 +32,7 @@ from kafkaform.resources.base import (
     PlanWide,
     Restorable,
     Restoration,
+    UpdateContext,
     UsageFacts,
     restore_state,
 )
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.core.model import Change, Create, Delete, Facts, FieldChange, FieldValue, Observed, State
-    from kafkaform.resources.base import UpdateContext
 
 DELETE, LOWERED, UNCHECKED = "delete", "compatibility-lowered", "unchecked-schema"
 PURGE = "delete-permanently"

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.model import Change, Create, Delete, Recreate, Update
-from kafkaform.core.operations import Deletion, Operation, Phase
+from kafkaform.core.operations import Deletion, FieldFormatter, Operation, Phase
 from kafkaform.resources.subject.fields import COMPATIBILITY, PURGED, SCHEMA, STATE
 from kafkaform.resources.subject.schema import RegisteredSchema, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-
-    from kafkaform.core.operations import FieldFormatter
 
 
 class AlterSubject(Operation):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkaform.core.model import Intent
-from kafkaform.resources.base import Written
+from kafkaform.core.model import FieldValue, Intent, Observed, State
+from kafkaform.resources.base import Layer, ReportProblem, Written
 from kafkaform.resources.subject.fields import COMPATIBILITY, PURGED, SCHEMA, STATE
 from kafkaform.resources.subject.schema import (
     AVRO,
@@ -25,9 +25,6 @@ from kafkaform.resources.subject.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.core.model import FieldValue, Observed, State
-    from kafkaform.resources.base import Layer, ReportProblem
 
 _LATEST = "latest"
 

@@ -17,6 +17,7 @@ from kafkaform.core.model import (
     FieldValue,
     Observed,
     Recreate,
+    ResourceRef,
     RiskAssessment,
     State,
     Update,
@@ -36,6 +37,7 @@ from kafkaform.resources.base import (
     PlanWide,
     Restorable,
     Restoration,
+    UpdateContext,
     restore_state,
 )
 from kafkaform.resources.replicas import copying, placement
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.model import ResourceRef
-    from kafkaform.resources.base import UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
 

@@ -13,12 +13,10 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import Unit
 from kafkaform.core.model import CONFIG_PREFIX, SAFE, FieldValue, Risk, RiskAssessment, State, to_integer
 from kafkaform.core.units import rounded_duration, rounded_size
-from kafkaform.resources.base import explain_unclassified
+from kafkaform.resources.base import UpdateContext, explain_unclassified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from kafkaform.resources.base import UpdateContext
 
 UNLIMITED = -1
 """Kafka's value for "no limit" in retention.ms and retention.bytes."""

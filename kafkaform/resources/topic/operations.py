@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, assert_never, cast
 
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Recreate, Update
-from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
+from kafkaform.core.operations import AlterConfigs, Deletion, FieldFormatter, Operation, Phase
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT
-from kafkaform.resources.replicas.layout import parse_assignment
+from kafkaform.resources.replicas.layout import Assignment, parse_assignment
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, PartitionCreation, Reassign
 from kafkaform.resources.replicas.placement import initial_replicas
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from kafkaform.core.model import FieldChange, FieldValue, ResourceRef, State
-    from kafkaform.core.operations import FieldFormatter
-    from kafkaform.resources.replicas.layout import Assignment
 
 MAX_NAME_LENGTH = 249
 """The length to which Kafka limits the names of topics."""

@@ -14,7 +14,7 @@ from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_int
 from kafkaform.core.units import word_size
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed, setting
-from kafkaform.resources.groups import RecreationFacts
+from kafkaform.resources.groups import Group, RecreationFacts
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.skew import SkewFacts, describe_prediction, policy_unit, predict_increase
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import Facts, Observed, Recreate, ResourceRef
     from kafkaform.resources.base import UpdateContext
-    from kafkaform.resources.groups import Group
 
 HAZARDS = frozenset(
     {

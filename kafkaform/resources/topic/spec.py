@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.acls import parse_principal
-from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, Observed, State, Undeclared
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
-from kafkaform.resources.base import BAD, Shorthand, Written, canonical_value
+from kafkaform.resources.base import BAD, Layer, ReportProblem, Shorthand, Written, canonical_value
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.placement import checked_placement, normal_placement
 from kafkaform.resources.succession import CLOSE_WRITES, DURATIONS, SUCCEEDS
 from spark_validation.durations import parse_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kafkaform.core.model import Observed
-    from kafkaform.resources.base import Layer, ReportProblem
 
 RETENTION = "retention"
 _LIMITS = {"time": "retention.ms", "bytes": "retention.bytes"}

@@ -18,6 +18,7 @@ from kafkaform.resources.base import (
     KindWords,
     Restorable,
     Restoration,
+    UpdateContext,
     WholeChecked,
 )
 from kafkaform.resources.user import operations as user_operations
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkaform.core.model import Facts, FieldChange, FieldValue, RiskAssessment, State
-    from kafkaform.resources.base import UpdateContext
 
 _LOST = (
     "Kafka does not return passwords: the variable or file of the manifest must have the earlier one again"

@@ -12,12 +12,11 @@ from hashlib import pbkdf2_hmac
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
-from kafkaform.core.secrets import MalformedReference, Reference, parse_reference
+from kafkaform.core.secrets import MalformedReference, Reference, Secret, parse_reference
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue
-    from kafkaform.core.secrets import Secret
 
 PREFIX = "scram."
 """The prefix of the paths of credentials, before the mechanism."""

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.model import Change, Create, Delete, Recreate, Update
-from kafkaform.core.operations import Operation, Phase
+from kafkaform.core.model import Change, Create, Delete, FieldValue, Recreate, Update
+from kafkaform.core.operations import FieldFormatter, Operation, Phase
 from kafkaform.resources.user.credential import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-
-    from kafkaform.core.model import FieldValue
-    from kafkaform.core.operations import FieldFormatter
 
 
 class AlterCredentials(Operation):

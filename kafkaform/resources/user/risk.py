@@ -6,14 +6,9 @@ restored, and clients that have it are refused at their next login.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.model import SAFE, Facts, FieldValue, Observed, Risk, RiskAssessment
 from kafkaform.core.values import Value
 from kafkaform.resources.user.credential import PREFIX, LivePassword, parse_credential
-
-if TYPE_CHECKING:
-    from kafkaform.core.model import Facts, FieldValue, Observed
 
 REMOVAL, PASSWORD, OWN, MALFORMED = (
     "credential-removal",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.acls import USER_PREFIX
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import Intent, Observed
+from kafkaform.core.model import Desired, FieldValue, Intent, Observed, State
 from kafkaform.core.secrets import MalformedReference, Reference
-from kafkaform.resources.base import Written
+from kafkaform.resources.base import Layer, ReportProblem, Written
 from kafkaform.resources.user.credential import (
     MIN_ITERATIONS,
     PREFIX,
@@ -24,9 +24,6 @@ from kafkaform.resources.user.credential import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from kafkaform.core.model import Desired, FieldValue, State
-    from kafkaform.resources.base import Layer, ReportProblem
 
 _NOT_A_NAME = re.compile(r"[^A-Z0-9_]")
 

@@ -10,7 +10,7 @@ from github import Auth, BadAttributeException, Github, GithubException
 
 from kafkaform import __version__
 from kafkaform.vcs.forge.failures import RequestPurpose, find_transient_failure, translate_error
-from kafkaform.vcs.forge.publishing import RetryBudget
+from kafkaform.vcs.forge.publishing import RetryBudget, TransientFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from github.Repository import Repository
 
     from kafkaform.vcs.forge.address import Address
-    from kafkaform.vcs.forge.publishing import TransientFailure
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 30

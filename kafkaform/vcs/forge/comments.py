@@ -14,7 +14,7 @@ from github import UnknownObjectException
 from kafkaform.core.errors import ForgeError
 from kafkaform.core.values import replace
 from kafkaform.vcs.forge.failures import RequestPurpose
-from kafkaform.vcs.forge.markers import is_same
+from kafkaform.vcs.forge.markers import Marker, is_same
 from kafkaform.vcs.forge.publishing import Publication, find_or_create
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from github.IssueComment import IssueComment
 
     from kafkaform.vcs.forge.client import GitHub
-    from kafkaform.vcs.forge.markers import Marker
-
 
 PULL_REQUESTS = "pull-requests: write"
 """The permission that a token needs to comment on a pull request."""

@@ -10,16 +10,13 @@ from urllib.parse import quote
 
 from kafkaform import __version__
 from kafkaform.core.errors import ForgeError, UsageError
-from kafkaform.core.http import is_safe, send_request
+from kafkaform.core.http import HttpResponse, is_safe, send_request
 from kafkaform.core.printable import clipped
-from kafkaform.vcs.forge.markers import is_same
+from kafkaform.vcs.forge.markers import Marker, is_same
 from kafkaform.vcs.forge.publishing import Publication, RetryBudget, TransientFailure, find_or_create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from kafkaform.core.http import HttpResponse
-    from kafkaform.vcs.forge.markers import Marker
 
 _TIMEOUT_S = 30.0
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})

@@ -148,15 +148,14 @@ class Session(Value):
         from kafkaform.config.manifests.loader import ignore_ref, parse
 
         # With targets, nothing is requested early: which resources match is known only after all are read.
-        if found is None or targets:
-            found = ignore_ref
+        report_ref = ignore_ref if found is None or targets else found
         context = self.build_context()
         if self.shared is None:
-            parsed = parse(self.paths(paths), context, found)
+            parsed = parse(self.paths(paths), context, report_ref)
         else:
             parsed = self.shared.parse(self.paths(paths), context)
             for manifest in parsed.manifests:
-                found(manifest.ref)
+                report_ref(manifest.ref)
         (desired,) = parsed.resolve([context])
         for target in targets:
             # A glob with a typing error would otherwise be an empty plan, which looks like success.

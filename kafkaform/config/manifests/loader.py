@@ -110,8 +110,8 @@ class Context(Value):
         # for a cluster with the name of an environment are those of the environment.
         if None in {self.cluster, self.environment} or self.cluster in (self.environments or ()):
             return None
-        others = (name for name in self.clusters if name not in {self.cluster, *named})
-        return next((name for name in others if self.clusters[name] == self.environment), None)
+        siblings = (name for name in self.clusters if name not in {self.cluster, *named})
+        return next((name for name in siblings if self.clusters[name] == self.environment), None)
 
     def choose(self, scope: str) -> Context:
         """Return the context of an environment, or of a cluster, that overrides name."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import pytest
@@ -57,6 +61,47 @@ def test_succession_keeps_key_order_for_consumers(project: Project, protocol: st
     project.topic("new", partitions=2, succeeds=old, quietPeriod=QUIET, recoveryWindow=QUIET)
     eventually(lambda: project.apply("topics", *consent).code, lambda code: code == 0)
     assert follow(project, 0) == []
+
+
+@contextmanager
+def running_producer(servers: str, topic: str) -> Iterator[tuple[list[str], Counter[str]]]:
+    """A producer that writes numbers all the time, to the last of a list of topics; and how many to each."""
+    topics, written, stop = [topic], Counter[str](), Event()
+
+    def write() -> None:
+        while not stop.wait(0.01):
+            target = topics[-1]
+            write_numbers(servers, target, [written.total()])
+            written[target] += 1
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            yield topics, written
+        finally:
+            stop.set()
+            writing.result()
+
+
+def test_succession_with_running_producer_loses_no_record(project: Project) -> None:
+    servers, old = project.servers, project.topic("old", partitions=6)
+    group = project.group("g", topics=[old], offsets={"initial": "earliest"})
+    project.apply("topics").needs(0)
+    with running_producer(servers, old) as (topics, written):
+        numbers = read_numbers(servers, group, old, 40)
+        new = project.topic("new", partitions=2, succeeds=old, quietPeriod=QUIET)
+        project.group("g", topics=[new], offsets={"initial": "earliest"})
+        project.apply("topics").needs(0)
+        assert [each["stage"] for each in follow(project, 1)] == ["stopped"]
+        topics.append(new)
+        eventually(lambda: written[new], lambda count: count > 0)
+        numbers += read_numbers(servers, group, old, written[old] - len(numbers))
+        eventually(lambda: follow(project), lambda groups: [each["stage"] for each in groups] == ["ready"])
+        project.apply("topics").needs(0)
+        numbers += read_numbers(servers, group, new, written[new])
+    numbers += read_numbers(servers, group, new, written.total() - len(numbers))
+    check_order(numbers, range(written.total()))
+    assert [each["stage"] for each in follow(project, 0)] == ["moved"]
 
 
 def test_producer_of_late_records_is_named_and_record_has_the_steps(project: Project) -> None:

@@ -6,6 +6,7 @@ record of the successor, so that the records of a key stay in order.
 
 from __future__ import annotations
 
+import re
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +14,7 @@ from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import EVERYONE, WILDCARD, Acl, ResourceType
 from kafkaform.core.plans import PlannedSuccession
 from kafkaform.core.values import Value, field
-from kafkaform.core.wording import counted, setting
+from kafkaform.core.wording import command, counted, setting
 from spark_validation.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -238,6 +239,13 @@ def find_predecessor(topic: Desired) -> str | None:
     A tombstone may succeed another topic: in a chain, groups may still have to come from there.
     """
     return cast("str | None", topic.intent.spec.get(SUCCEEDS))
+
+
+def suggest_successor(topic: str) -> str:
+    """Return the command that writes the manifest of a topic's successor, such as orders.v2 of orders.v1."""
+    version = re.fullmatch(r"(.*[._-]v)([0-9]{1,6})", topic)
+    name = f"{version[1]}{int(version[2]) + 1}" if version is not None else f"{topic}.v2"
+    return command("new", "topic", name, options=("--succeeds", topic))
 
 
 def closing_acl(predecessor: str) -> Acl:

@@ -16,6 +16,7 @@ from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
 from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import Prediction, increase, limits_of, predict_increase
+from kafkaform.resources.succession import suggest_successor
 from kafkaform.resources.topic.risk import explain_recreation
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
@@ -125,7 +126,7 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     for sentence in evidence:
         live = topic.context.live.get(topic_ref(topic.name))
         way = f"; {explain_recreation(live.uid)}" if live is not None and live.uid is not None else ""
-        hint = f"use a finer key, or fewer partitions in a new topic that `succeeds` this one{way}"
+        hint = f"use a finer key, or fewer partitions in a new topic: {suggest_successor(topic.name)}{way}"
         yield Finding(f"{topic.name}: {sentence}", hint, path="partitions")
 
 

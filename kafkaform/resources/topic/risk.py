@@ -18,6 +18,7 @@ from kafkaform.resources.groups import Group, RecreationFacts
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.skew import SkewFacts, describe_prediction, policy_unit, predict_increase
+from kafkaform.resources.succession import suggest_successor
 from kafkaform.resources.topic import config_risk
 from kafkaform.resources.topic.config_risk import either_policy, format_known
 from kafkaform.resources.topic.replication_factor import parse_range
@@ -210,7 +211,7 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
     is_empty = size is not None and not size.unread and not size.bytes
     if after < before:
         lost = f" ({before} → {after}): their records would be lost"
-        successor = f"declare a new topic with {counted(after, 'partition')} and {setting('succeeds', name)}"
+        successor = f"{suggest_successor(name)} with {setting(path, after)}"
         keeping = "" if is_empty else f"or, to lose no record, {successor}; "
         return RiskAssessment(
             Risk.IMPOSSIBLE,
@@ -238,8 +239,7 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DISRUPTIVE,
         "partition-increase",
         f"{moved}{assumed}: {broken}",
-        "write `keyed: false` if order per key does not matter; or declare a new topic with "
-        f"{setting('succeeds', name)}, which keeps it",
+        f"write `keyed: false` if order per key does not matter; or, to keep it, {suggest_successor(name)}",
     )
 
 

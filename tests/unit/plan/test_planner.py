@@ -246,7 +246,7 @@ def test_partition_decrease_refuses_whole_update() -> None:
     assert first.status is Status.REFUSED
     assert first.reason is not None
     assert "cannot remove partitions" in first.reason
-    assert "declare a new topic" in str(first.remedy)
+    assert "kafkaform new topic" in str(first.remedy)
     assert [f.path for f in fields_of(first.change)] == [
         "partitions",
         "config.retention.ms",

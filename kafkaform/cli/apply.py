@@ -162,67 +162,16 @@ def apply(
     standard input: apply plans them, shows the plan, asks for confirmation, and applies exactly what it
     showed.
     """
+    given = _ApplyCommand(paths, where, scope, trust, safeguards, throttle, output)
     if scope.clusters:
-        return _apply_to_clusters(paths, where, scope, trust, safeguards, throttle, output)
-    report = _apply(paths, where, scope, trust, safeguards, throttle, output)
-    return 0 if report.complete else 1
+        return _apply_to_clusters(given)
+    return 0 if _apply(given).complete else 1
 
 
-def _apply_to_clusters(
-    paths: tuple[Path, ...],
-    where: ClusterSelector,
-    scope: ApplyScope,
-    trust: TrustPolicy,
-    safeguards: Safeguards,
-    throttle: str | None,
-    output: ApplyOutput,
-) -> int:
-    """Apply a set of plans, or manifests, to several clusters; returns the exit code."""
-    from kafkaform.cli.fleet import plan_path
-    from kafkaform.cli.stages import apply_in_stages, select_stages
+class _ApplyCommand(Value):
+    """The arguments and options of an apply.
 
-    require_files(paths, "--clusters reads the manifests once for each cluster")
-    saved = _saved_plan_path(paths, prune=scope.prune)
-    file = saved or trust.reviewed
-    stages = select_stages(scope.clusters, where)
-    # Before anything is applied: a plan that is missing or exchanged stops all of them.
-    clusters = {cluster.name: cluster for _, chosen in stages for cluster in chosen}
-    plan_set = trust.check_set(file, clusters) if file is not None else None
-
-    def apply_to_one(cluster: ClusterSettings) -> ApplyReport:
-        name = cluster.name
-        return _apply(
-            paths if saved is None else (plan_path(saved, name),),
-            replace(where, cluster_name=name),
-            replace(scope, clusters=()),
-            replace(trust, reviewed=trust.reviewed and plan_path(trust.reviewed, name)),
-            safeguards,
-            throttle,
-            output,
-            # Text is printed while it goes on; the other formats are one document.
-            silent=output.output_format != "text",
-            # Checked again: the file may have been exchanged since.
-            check=partial(plan_set.require_plan, name) if plan_set is not None else None,
-        )
-
-    return apply_in_stages(stages, where, apply_to_one, output.output_format)
-
-
-def _apply(
-    paths: tuple[Path, ...],
-    where: ClusterSelector,
-    scope: ApplyScope,
-    trust: TrustPolicy,
-    safeguards: Safeguards,
-    throttle: str | None,
-    output: ApplyOutput,
-    *,
-    silent: bool = False,
-    check: Callable[[bytes, str], None] | None = None,
-) -> ApplyReport:
-    """Apply a plan or manifests to one cluster.
-
-    Args:
+    Attributes:
         paths: The plan, or the manifests.
         where: The options that choose the cluster.
         scope: The resources to apply.
@@ -230,25 +179,77 @@ def _apply(
         safeguards: The lock and the record.
         throttle: The limit of a throttle, as it is written.
         output: The confirmation, and the format of the result.
+    """
+
+    paths: tuple[Path, ...]
+    where: ClusterSelector
+    scope: ApplyScope
+    trust: TrustPolicy
+    safeguards: Safeguards
+    throttle: str | None
+    output: ApplyOutput
+
+
+def _apply_to_clusters(given: _ApplyCommand) -> int:
+    """Apply a set of plans, or manifests, to several clusters; returns the exit code."""
+    from kafkaform.cli.fleet import plan_path
+    from kafkaform.cli.stages import apply_in_stages, select_stages
+
+    require_files(given.paths, "--clusters reads the manifests once for each cluster")
+    saved = _saved_plan_path(given.paths, prune=given.scope.prune)
+    trust, output_format = given.trust, given.output.output_format
+    file = saved or trust.reviewed
+    stages = select_stages(given.scope.clusters, given.where)
+    # Before anything is applied: a plan that is missing or exchanged stops all of them.
+    clusters = {cluster.name: cluster for _, chosen in stages for cluster in chosen}
+    plan_set = trust.check_set(file, clusters) if file is not None else None
+
+    def apply_to_one(cluster: ClusterSettings) -> ApplyReport:
+        name = cluster.name
+        return _apply(
+            replace(
+                given,
+                paths=given.paths if saved is None else (plan_path(saved, name),),
+                where=replace(given.where, cluster_name=name),
+                scope=replace(given.scope, clusters=()),
+                trust=replace(trust, reviewed=trust.reviewed and plan_path(trust.reviewed, name)),
+            ),
+            # Text is printed while it goes on; the other formats are one document.
+            silent=output_format != "text",
+            # Checked again: the file may have been exchanged since.
+            check=partial(plan_set.require_plan, name) if plan_set is not None else None,
+        )
+
+    return apply_in_stages(stages, given.where, apply_to_one, output_format)
+
+
+def _apply(
+    given: _ApplyCommand, *, silent: bool = False, check: Callable[[bytes, str], None] | None = None
+) -> ApplyReport:
+    """Apply a plan or manifests to one cluster.
+
+    Args:
         silent: Whether the caller prints the result.
         check: Called with the content and the name of the file of a saved plan; may raise PlanFileError.
     """
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
-    saved = _saved_plan_path(paths, prune=scope.prune)
+    scope, trust, output = given.scope, given.trust, given.output
+    saved = _saved_plan_path(given.paths, prune=scope.prune)
     # Parsed before the file is read, so that a wrong --allow is an error of usage.
     grants = tuple(map(Grant.parse, scope.allow))
     path = saved or trust.reviewed
     file = read_plan_file(path, check) if path is not None else None
-    request = ApplyRequest(Scope(paths, scope.targets, grants, scope.prune), trust, saved, file)
-    session = _start_session(request, where, throttle)
-    commit = file[1].commit if saved and file else header(session, paths).commit
+    request = ApplyRequest(Scope(given.paths, scope.targets, grants, scope.prune), trust, saved, file)
+    session = _start_session(request, given.where, given.throttle)
+    commit = file[1].commit if saved and file else header(session, given.paths).commit
     notifier = Notifier.prepare(session, commit, wanted=output.notify)
     with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
         if file is not None and path is not None:
             # Before the first connection: a plan that is not trusted must not choose where credentials are
             # sent.
             trust.check(file[1], path, session, session.require_cluster())
-        report = carry_out(request, session, safeguards, output, detect_author(os.environ), silent=silent)
+        author = detect_author(os.environ)
+        report = carry_out(request, session, given.safeguards, output, author, silent=silent)
     if not report.complete:
         from kafkaform.report.apply import summarise_apply
 

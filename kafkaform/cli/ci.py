@@ -69,7 +69,7 @@ def _parse_marker(_context: click.Context, _parameter: click.Parameter, value: s
 
 @click.group(cls=SectionedGroup)
 def ci() -> None:
-    """Comment on pull requests, keep issues, fetch reviewed plans.
+    """Comment on pull requests, post issues, fetch reviewed plans.
 
     The token is read from GITHUB_TOKEN or GITLAB_TOKEN, and the forge's address from GITHUB_API_URL or
     CI_API_V4_URL.

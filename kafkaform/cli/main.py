@@ -56,7 +56,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "client-config": ("kafkaform.cli.client_config", "Print the client settings of a declared group."),
     },
     "CI and tools": {
-        "ci": ("kafkaform.cli.ci", "Comment on pull requests, keep issues, fetch reviewed plans."),
+        "ci": ("kafkaform.cli.ci", "Comment on pull requests, post issues, fetch reviewed plans."),
         "agent": ("kafkaform.cli.agent", "Follow a Git branch, and apply its signed, reviewed plan."),
         "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
         "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import InvalidInput, Problem, RepositoryError
 from kafkaform.core.files import get_cache_directory, read_file
 from kafkaform.core.files import replace as replace_file
-from kafkaform.core.git import describe_failure, has_credentials, run_git
+from kafkaform.core.git import CREDENTIALS, describe_failure, has_credentials, run_git
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import quoted, short_commit
@@ -46,8 +46,7 @@ class PinnedFile(Value):
     def find_problems(self) -> Iterator[tuple[str, str, str]]:
         """Yield the name of each invalid attribute, what is wrong with it, and a hint."""
         if has_credentials(self.repository):
-            hint = "leave them out, and give them to Git by a credential helper, or use a key of ssh"
-            yield "repository", "the address of the repository contains credentials", hint
+            yield "repository", *CREDENTIALS
         elif not _ADDRESS.fullmatch(self.repository):
             hint = "write https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH or an absolute path"
             yield "repository", f"{quoted(self.repository)} is not the address of a repository", hint

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from kafkaform.core.errors import RepositoryError
 from kafkaform.core.printable import clipped
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+CREDENTIALS = (
+    "the address of the repository contains credentials",
+    "leave them out, and give them to Git by a credential helper, or use a key of ssh",
+)
+"""The refusal of such an address, and the hint."""
 _TIMEOUT_S = 60  # a partial clone fetches missing objects
 # In a hook, these variables name the hook's repository; here the given folder decides.
 _REPOSITORY_VARIABLES = frozenset(
@@ -78,5 +83,9 @@ def describe_failure(process: subprocess.CompletedProcess[bytes]) -> str:
 
 def has_credentials(url: str) -> bool:
     """Return whether the address of a repository has a password, or a user that may be a token."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # Git refuses such an address, too
+        return "@" in url
     # A user alone is a token over https, and harmless with ssh.
-    return re.match(r"https?://[^/]*@|[^:/]*://[^/@]*:[^/]*@", url) is not None
+    return bool(parts.password or (parts.username and parts.scheme.startswith("http")))

@@ -65,6 +65,7 @@ from kafkaform.report.skew_values import (
     verdict,
     what_if_note,
 )
+from kafkaform.rules.skew import format_hint
 from spark_validation.figures import NOTHING, count, format_estimate, interval, is_exact, percent, ratio
 from spark_validation.results import PARTITIONER_NAMES, Estimate
 
@@ -166,13 +167,13 @@ def build_document(
     topics = sorted(report.topics, key=severity)
     several = len(topics) > 1
     # The advice of a single topic is below its findings: it is not repeated as a hint.
-    advice = () if several else {text.rstrip(".").lower() for topic in topics for text in topic.advice}
+    repeated = () if several else {format_hint(advice) for topic in topics for advice in topic.advice}
     findings = [
         Diagnostic(
             finding.code,
             Severity(finding.severity),
             finding.message,
-            suggestion=None if (finding.suggestion or "").lower() in advice else finding.suggestion,
+            suggestion=None if finding.suggestion in repeated else finding.suggestion,
         )
         for topic in topics
         for finding in topic.findings

@@ -255,11 +255,14 @@ def _split(broken: BrokenLimit, times: float) -> str:
     return f"split it over at least {ceil(times)} keys, or give it a topic of its own"
 
 
+def format_hint(advice: str) -> str:
+    """Return a sentence of advice as the suggestion of a finding, which begins in lower case."""
+    return f"{advice[:1].lower()}{advice[1:].rstrip('.')}"
+
+
 def _mend(result: TopicResult) -> str:
     if result.advice:
-        # Advice on the main cause comes first. It is a sentence; suggestions begin in lower case.
-        advice = result.advice[0].rstrip(".")
-        return advice[:1].lower() + advice[1:]
+        return format_hint(result.advice[0])  # on the main cause
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 

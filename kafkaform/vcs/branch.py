@@ -209,6 +209,7 @@ class _DroppedResource:
         kind, live = KINDS[ref.kind], context.live.get(ref)
         self.successor = _find_successor(earlier, added)
         self._is_visible = ref not in context.invisible
+        # Only a topic's `closeWrites` declares an ACL of a principal, and keeps the others.
         self._is_closing = isinstance(kind, Itemized) and earlier.intent.undeclared is Undeclared.KEEP
         self.contents: list[str] = []
         size = context.facts.sizes.get(ref) if context.facts is not None else None

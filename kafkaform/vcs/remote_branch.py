@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from kafkaform.core.errors import RepositoryError, UsageError
-from kafkaform.core.git import describe_failure, has_credentials, run_git
+from kafkaform.core.git import CREDENTIALS, describe_failure, has_credentials, run_git
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value
 from kafkaform.vcs.repository import Repository
@@ -41,10 +41,8 @@ class RemoteBranch(Value):
         """
         # It is printed and recorded, and other users of the machine can read command lines.
         if has_credentials(url):
-            raise UsageError(
-                "the address of the repository contains credentials",
-                hint="leave them out, and give them to Git by a credential helper, or use a key of ssh",
-            )
+            message, hint = CREDENTIALS
+            raise UsageError(message, hint=hint)
         if run_git(Path.cwd(), "check-ref-format", f"refs/heads/{name}").returncode != 0:
             raise UsageError(f"{name!r} is not a valid name of a branch")
         # Git would take a relative path for one from the clone.

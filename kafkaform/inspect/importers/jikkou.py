@@ -68,12 +68,12 @@ def _is_skipped(annotations: Fields) -> bool:
 def _read_flag(annotations: Fields, name: str) -> bool:
     """Return whether an annotation is true, as `BooleanTypeConverter` and the reader of YAML do."""
     text = annotations.text(name)
-    truths, lies = {"true", "yes", "y"}, {"", "false", "no", "n"}
+    true, false = {"true", "yes", "y"}, {"", "false", "no", "n"}
     if annotations.is_unquoted(name):
-        truths, lies = truths | {"on"}, lies | {"off"}
-    if text.lower() not in truths | lies:
+        true, false = true | {"on"}, false | {"off"}
+    if text.lower() not in true | false:
         annotations.reject_field(name, f"must be true or false, not {quoted(text)}")
-    return text.lower() in truths
+    return text.lower() in true
 
 
 class _Shared:

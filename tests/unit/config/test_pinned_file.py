@@ -83,6 +83,7 @@ def test_problem_in_pinned_profiles_is_located(platform: Work) -> None:
     [
         ("https://bot:token@example.com/p.git", COMMIT, "credentials"),
         ("https://token@example.com/p.git", COMMIT, "credentials"),
+        ("HTTPS://token@example.com/p.git", COMMIT, "credentials"),
         ("ssh://git:secret@example.com/p.git", COMMIT, "credentials"),
         ("ext::sh -c touch% x", COMMIT, "not the address of a repository"),
         ("--upload-pack=touch x", COMMIT, "not the address of a repository"),

@@ -14,6 +14,8 @@ from pathlib import Path
 from tests.support.clusters.fixtures import eventually
 
 _ROOT = Path(__file__).parents[3]
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java options, also for executors: the better compiler takes longer than these jobs do."""
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
@@ -109,5 +111,6 @@ def _start_process(
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_LOCAL_DIRS": str(directory / "local"),
                 "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED_JAVA,
             },
         )

@@ -7,7 +7,8 @@ READY := $(VENV)/.ready
 # More workers than the two cores that this is measured on: two of three seconds of a test on Kafka are spent waiting
 # for brokers and clocks. Nightly tests load their brokers themselves, and unit tests hardly wait.
 test: PYTEST_ARGS ?= -n 4
-test-unit test-spark test-nightly: PYTEST_ARGS ?= -n 2
+test-nightly: PYTEST_ARGS ?= -n 3
+test-unit test-spark: PYTEST_ARGS ?= -n 2
 
 # Of Apache Kafka; TABLE=docs/brokers.json keeps the results, for the table of docs/brokers.md.
 VERSIONS ?= 2.8 3.3 3.6 3.9 3.9+4.0 4.0+3.9 4.0 4.1 4.3 msk-serverless redpanda confluent-cloud event-hubs

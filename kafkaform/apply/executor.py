@@ -1,8 +1,8 @@
-"""The executor, which applies a plan and verifies the result.
+"""The executor, which applies a plan and verifies the result: step 5 of an apply.
 
 After a failure, independent resources are still applied. Every field is checked against the live cluster
 first, so a plan that was half applied can be finished, and one that no longer fits is not applied.
-`_Run.run` names the steps.
+The steps around it, from the options to the report, are in `kafkaform.cli.apply`.
 """
 
 from __future__ import annotations
@@ -127,21 +127,21 @@ class _Run:
 
     def run(self, observation: Observation | None) -> ApplyReport:
         """Apply the plan, step by step."""
-        # 1. Find the remainder of each change.
+        # 5.1. Find the remainder of each change.
         self._check(observation)
-        # 2. Record the intent: a change that is not on record is not carried out.
+        # 5.2. Record the intent: a change that is not on record is not carried out.
         self._record_intent()
         self._observer.started(sum(len(change.operations) for change in self._list_open()))
         try:
-            # 3. Send the operations, phase by phase and batch by batch.
+            # 5.3. Send the operations, phase by phase and batch by batch.
             self._send_all()
-            # 4. Remove throttles that an apply which died has left.
+            # 5.4. Remove throttles that an apply which died has left.
             self._recover_throttles()
         except KeyboardInterrupt:
             self._stop_waiting()
-        # 5. Verify: read back what was sent, until all of it shows.
+        # 5.5. Verify: read back what was sent, until all of it shows.
         self._verify()
-        # 6. Report the result of every change.
+        # 5.6. Report the result of every change.
         results = tuple(change.build_result() for change in self._changes.values())
         return ApplyReport(results, self._interrupted, self._plan.unknown, self._plan.open_errors)
 

@@ -1,4 +1,4 @@
-"""`kafkaform apply`."""
+"""`kafkaform apply`: steps 1 to 6 of an apply; those of its execution, 5.1 to 5.6, are in the executor."""
 
 from __future__ import annotations
 

@@ -44,8 +44,9 @@ SEVERITY_ORDER = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 5.0
 
-_TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS, _THROTTLES = "KF306", "KF307", "KF311", "KF312", "KF313"
+_TOPICS, _TRANSACTIONS, _ARRIVALS, _THROTTLES = "KF306", "KF311", "KF312", "KF313"
 _SUCCESSIONS = "KF314"
+_GROUP_RULES = ("KF307", "KF315")
 _BROKER_RULES = frozenset(
     {"KF301", "KF302", "KF303", "KF304", "KF305", "KF308", "KF309", "KF310", _TRANSACTIONS, _THROTTLES}
 )
@@ -372,25 +373,28 @@ def _read_groups(
 ) -> tuple[GroupReading, Mapping[str, Group], frozenset[ResourceRef]]:
     """Read the groups; returns all, the ones that are not ignored, and the declared ones not visible."""
     declared = {resource.ref for resource in desired if is_group(resource.ref)}
+
+    def note_gap(reason: str) -> None:
+        for code in _GROUP_RULES:
+            unchecked[code].append(reason)
+
     try:
         reading = read_groups(cluster, (ref.name for ref in declared))
     except ClusterError as error:
-        unchecked[_GROUPS].append(f"groups: {error.message}")
+        note_gap(f"groups: {error.message}")
         return GroupReading({}, unread=error.message), {}, frozenset(declared)
     denied = {ref: reading.denied[ref.name] for ref in sorted(declared) if ref.name in reading.denied}
     for ref, why in [*denied.items()][:1]:
-        unchecked[_GROUPS].append(f"{counted(len(denied), 'declared group')}, such as {ref.name}: {why}")
+        note_gap(f"{counted(len(denied), 'declared group')}, such as {ref.name}: {why}")
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
         if group_ref(name) in declared or not settings.ignore.match(group_ref(name))
     }
     if reading.unread:
-        unchecked[_GROUPS].append(f"groups: {reading.unread}")
-    # Their lag may be higher than what was read: the rule is only checked in part.
+        note_gap(f"groups: {reading.unread}")
+    # Their lag may be higher than what was read: the rules are only checked in part.
     incomplete = [group for group in groups.values() if group.unread]
     for group in incomplete[:1]:
-        unchecked[_GROUPS].append(
-            f"a part of {counted(len(incomplete), 'group')}, such as {group.name}: {group.unread}"
-        )
+        note_gap(f"a part of {counted(len(incomplete), 'group')}, such as {group.name}: {group.unread}")
     return reading, groups, frozenset(denied)

@@ -76,6 +76,18 @@ class Position(Value):
         # 4.3.1).
         return max(0, self.end - self.committed)
 
+    @property
+    def removed(self) -> int:
+        """The records that were removed before the group read them, at most; 0 if unknown."""
+        if self.committed is None or self.start is None:
+            return 0
+        return max(0, self.start - self.committed)
+
+    @property
+    def is_beyond_end(self) -> bool:
+        """True if the committed offset is known to be after the end of the log."""
+        return self.committed is not None and self.end is not None and self.committed > self.end
+
 
 class Group(Live):
     """A group as its coordinator describes it; the live data of a ConsumerGroup.

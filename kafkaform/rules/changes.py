@@ -24,13 +24,13 @@ from kafkaform.core.model import (
     risk_of,
     to_integer,
 )
-from kafkaform.core.wording import command, counted, listed, setting, spans
+from kafkaform.core.wording import counted, listed, setting
 from kafkaform.resources import TOPIC, is_topic, topic_ref
 from kafkaform.resources.groups import Group, get_group
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
 from kafkaform.resources.replicas.layout import Layout, parse_assignment
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, cache_result, rule
-from kafkaform.rules.group_values import DeclaredGroup, group_rule
+from kafkaform.rules.group_values import DeclaredGroup, group_rule, name_partitions, suggest_reset
 from kafkaform.rules.topic_values import DeclaredTopic
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _find_skipping_groups(topic: str, increase: FieldChange, readers: list[Group
                 f"{_name_groups(names)} {'has' if len(names) == 1 else 'have'} no committed offset "
                 f"in the new partitions of {topic}: with auto.offset.reset=latest, records {moment} "
                 "are skipped",
-                f"{first_step}{same}: {_reset_to_earliest(names[0], topic, added)}",
+                f"{first_step}{same}: {suggest_reset(names[0], topic, added)}",
                 path="partitions",
             )
 
@@ -212,9 +212,9 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
         # Without an offset in any partition, the group has never read this topic, which is no gap.
         if missing and len(missing) < count:
             yield Finding(
-                f"{group.name} has no offset in {_numbers(missing)} of {topic}: "
+                f"{group.name} has no offset in {name_partitions(missing)} of {topic}: "
                 f"it starts there at auto.offset.reset={start}",
-                f"stop its members, then: {_reset_to_earliest(group.name, topic, missing)}",
+                f"stop its members, then: {suggest_reset(group.name, topic, missing)}",
             )
 
 
@@ -258,14 +258,6 @@ def _report_hazard(subject: PlannedSubject, hazard: str) -> Iterator[Finding]:
 
 def _name_groups(names: Collection[str]) -> str:
     return f"group{'' if len(names) == 1 else 's'} {listed(names)}"
-
-
-def _reset_to_earliest(group: str, topic: str, partitions: Collection[int]) -> str:
-    return command("reset", group, options=("--to", "earliest", "--topic", f"{topic}:{spans(partitions)}"))
-
-
-def _numbers(numbers: Collection[int]) -> str:
-    return f"partition{'' if len(numbers) == 1 else 's'} {listed([*map(str, numbers)])}"
 
 
 @change_rule("KF409", Severity.ERROR, waivable=False)

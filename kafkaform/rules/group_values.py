@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.core.model import to_integer
+from kafkaform.core.wording import command, listed, spans
 from kafkaform.resources import GROUP, topic_ref
 from kafkaform.resources.groups import Group, get_group
 from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
@@ -140,3 +141,13 @@ def human(name: str, value: str | int) -> str:
     """Return the value of a client setting or a GROUP config with its unit."""
     key = kafka_configs.consumer_configs().get(name) or kafka_configs.group_configs().get(name)
     return kafka_configs.human(key, str(value))
+
+
+def suggest_reset(group: str, topic: str, partitions: Collection[int]) -> str:
+    """Return the command that makes a group go on at the first records of partitions."""
+    return command("reset", group, options=("--to", "earliest", "--topic", f"{topic}:{spans(partitions)}"))
+
+
+def name_partitions(numbers: Collection[int]) -> str:
+    """Name partitions of one topic in a sentence."""
+    return f"partition{'' if len(numbers) == 1 else 's'} {listed([*map(str, numbers)])}"

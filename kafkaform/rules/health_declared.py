@@ -8,7 +8,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, S
 from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS, group_ref
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, Stage, rule
-from kafkaform.rules.group_values import DeclaredGroup, list_groups
+from kafkaform.rules.group_values import DeclaredGroup, list_groups, name_partitions, suggest_reset
 from kafkaform.rules.topic_values import DeclaredTopic, human, topic_rule
 
 if TYPE_CHECKING:
@@ -120,6 +120,42 @@ def _compare_with_manifest(group: DeclaredGroup) -> Iterator[Finding]:
             path="lag.maxRecords",
             subject=desired,
         )
+
+
+@rule("KF315", Severity.WARNING, stage=Stage.HEALTH)
+def offsets_in_logs(context: RuleContext) -> Iterator[Finding]:
+    """A group's committed offset is older than the first record of the log, or beyond its end.
+
+    Records up to the first one were removed before the group read them. An offset beyond the end belongs to
+    a log that was longer: the topic was recreated, or a replica that lacked records was elected. In both
+    cases, members start at their `auto.offset.reset`, and with `latest` skip the records that are there.
+    Undeclared groups are reported as information.
+    """
+    for name, live in context.groups.items():
+        # The start offset of a share group is moved by the brokers.
+        if live.protocol == "share":
+            continue
+        declared = context.declared.get(group_ref(name))
+        is_declared = declared is not None and declared.state is not None
+        for topic in sorted(live.topics):
+            positions = [position for position in live.positions if position.topic == topic]
+            older = {p.partition: p.removed for p in positions if p.removed}
+            beyond = {p.partition: 0 for p in positions if p.is_beyond_end}
+            problems = {
+                f"{name} missed up to {counted(sum(older.values()), 'record')} of {topic}, removed before it "
+                f"read them, in {name_partitions(older)}": older,
+                f"the offset of {name} is beyond the end of {topic}, in {name_partitions(beyond)}": beyond,
+            }
+            for problem, partitions in problems.items():
+                if partitions:
+                    yield Finding(
+                        problem,
+                        "before its members start at auto.offset.reset: "
+                        f"{suggest_reset(name, topic, partitions)}",
+                        None if is_declared else Severity.INFO,
+                        "topics",
+                        declared if is_declared else group_ref(name),
+                    )
 
 
 def _find_idle_members(group: Group) -> tuple[Member, ...]:

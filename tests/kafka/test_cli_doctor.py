@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from kafkaform.cluster.transport import connection
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, plain
 from tests.support.clusters.fixtures import connect, eventually
+from tests.support.clusters.group_clients import commit, produce
+from tests.support.clusters.topics import delete_records
 
 
 @pytest.fixture
@@ -118,6 +121,27 @@ def test_drift_is_located_by_doctor(project: Project) -> None:
 def test_doctor_reports_invalid_manifest(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     assert "problems in the input" in project.run("doctor").needs(1).err
+
+
+def test_offsets_outside_of_log_are_reported_and_reset(project: Project) -> None:
+    """Records removed before they were read, and an offset of a longer log; the advice mends the first."""
+    topic = project.topic("a", partitions=3)
+    reader = project.group("reader", topics=[topic])
+    project.apply().needs(0)
+    produce(project.servers, topic, dict.fromkeys(range(3), 9))
+    commit(project.servers, reader, {(topic, 0): 2, (topic, 1): 12, (topic, 2): 9})
+    delete_records(project.servers, {(topic, 0): 7})
+    call = project.run("doctor", "--rule", "KF315", "--format", "json").needs(2)
+    missed, beyond = [item for item in call.json["diagnostics"] if reader in item["message"]]
+    assert f"up to 5 records of {topic}, removed" in missed["message"]
+    assert f"beyond the end of {topic}, in partition 1" in beyond["message"]
+    _, _, advice = missed["suggestion"].partition("`kafkaform ")
+    project.run(*shlex.split(advice.rstrip("`")), "--out", "reset.json").needs(1)
+    consent = f"ConsumerGroup/{reader}:offset-reset"
+    project.run("apply", "reset.json", "--auto-approve", "--allow", consent).needs(0)
+    remaining = project.run("doctor", "--rule", "KF315", "topics").needs(2)
+    assert "missed up to" not in remaining.words
+    assert "is beyond the end" in remaining.words
 
 
 # --- what it could not tell ------------------------------------------------------------------------

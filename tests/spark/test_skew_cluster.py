@@ -30,7 +30,7 @@ from spark_validation.results import from_document
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, eventually
 from tests.support.skew.producers import create_topic, fill_topic, result_of
-from tests.support.skew.spark_cluster import spark_home, standalone
+from tests.support.skew.spark_cluster import SHORT_LIVED_JAVA, spark_home, standalone
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 9_000
@@ -38,7 +38,7 @@ BEGIN = int(time.time() * 1000) - 3_600_000
 
 
 THROUGH_MASTER = """
-import json, sys
+import json, os, sys
 from spark_validation import kafka_source
 from spark_validation.configuration import SessionSettings
 from spark_validation.job import TopicRequest, run_topics
@@ -50,7 +50,11 @@ from spark_validation.windows import Span
 master, topic, spans, kafka, job, task_records = json.loads(sys.stdin.read())
 if task_records:
     kafka_source._MAX_TASK_RECORDS, kafka_source._MIN_TASK_RECORDS = task_records
-conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+conf = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": os.environ["EXECUTOR_JAVA"],
+    "spark.driver.host": "127.0.0.1",
+}
 with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
     request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
     result = run_topics(spark, [request], kafka, JobSettings(**job, what_if=(24,)))[topic]
@@ -87,7 +91,7 @@ def test_standalone_cluster_counts_as_local_session(
         through_master = subprocess.run(
             [sys.executable, "-c", THROUGH_MASTER],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "EXECUTOR_JAVA": SHORT_LIVED_JAVA},
             input=json.dumps([cluster.url, topic, rows, kafka, {"records": 1200, "seed": 7}, None]),
             capture_output=True,
             text=True,
@@ -155,6 +159,8 @@ def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.C
     words[script] = str(ROOT / words[script])
     words = [re.sub("^s3://bucket", folder.as_uri(), word) for word in words]
     conf = ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    conf += ["--conf", f"spark.executor.extraJavaOptions={SHORT_LIVED_JAVA}"]
+    conf += ["--driver-java-options", SHORT_LIVED_JAVA]
     return subprocess.run(
         [spark_home() / "bin" / "spark-submit", "--master", master, "--driver-memory", "512m",
          *conf, *words, *more],
@@ -190,7 +196,7 @@ def test_killed_worker_changes_no_result(
         driver = subprocess.Popen(
             [sys.executable, "-c", THROUGH_MASTER],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "EXECUTOR_JAVA": SHORT_LIVED_JAVA},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -253,7 +259,8 @@ def test_missing_packages_of_executors_are_named(
     assert list(packages.iterdir()) == []
     with standalone(folder / "cluster") as cluster:
         words = ["skew", topic, "--master", cluster.url]
-        for setting in ("executor.memory=512m", "driver.host=127.0.0.1", f"pyspark.python={python}"):
+        java = f"executor.extraJavaOptions={SHORT_LIVED_JAVA}"
+        for setting in ("executor.memory=512m", java, "driver.host=127.0.0.1", f"pyspark.python={python}"):
             words += ["--spark-conf", f"spark.{setting}"]
         without_any = project.process(*words).needs(1)
         for package in Path(confluent_kafka.__file__).parents[1].iterdir():

@@ -8,12 +8,12 @@ from kafkaform.cluster.kafka import coordinators
 from kafkaform.cluster.kafka.group_description import describe_groups
 from kafkaform.cluster.kafka.group_listing import ListedGroup, list_groups, list_groups_with_configs
 from kafkaform.cluster.kafka.log_spans import query_leaders, require_spans
-from kafkaform.cluster.kafka.responses import Configs, GroupResponses, is_missing, retry_until_ready
+from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import GROUP_CONFIGS
+from kafkaform.cluster.wire.large_responses import GROUP_CONFIGS, Configs
 from kafkaform.core.errors import ClusterError, PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, ResourceRef, Severity
 from kafkaform.core.values import replace

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import Placement, read_placement
-from kafkaform.cluster.kafka.responses import Configs, TopicResponses
+from kafkaform.cluster.kafka.responses import TopicResponses
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, Configs
 from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.health import Health, LogDir, Part, Quorum, Voter

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.cluster.kafka.acls import AccessReader, read_access
 from kafkaform.cluster.kafka.facts import read_facts
-from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses, TopicSource
+from kafkaform.cluster.kafka.responses import Description, TopicResponses, TopicSource
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.transport.brokers import complete_future
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.kafka.readers import KindReader
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.large_responses import Configs
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Facts, ResourceRef
 

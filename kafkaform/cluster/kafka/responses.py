@@ -16,6 +16,7 @@ from kafkaform.core.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from kafkaform.cluster.wire.large_responses import Configs
     from kafkaform.core.partitions import Replicas
 
 T = TypeVar("T")
@@ -46,13 +47,6 @@ class Description(Value):
     uid: str | None
     internal: bool
     replicas: Mapping[int, Replicas]
-
-
-class Configs(Value):
-    """A topic's configs: its own, and the values in force. May be shared between topics: read-only."""
-
-    own: Mapping[str, str | None]
-    effective: Mapping[str, str | None]
 
 
 @dataclass(slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
+from kafkaform.cluster.kafka.responses import Description, TopicResponses
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, TopicMetadata
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, Configs, TopicMetadata
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.wording import counted
 

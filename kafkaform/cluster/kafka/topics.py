@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.reassignments import Reassignments, read_reassignments
-from kafkaform.cluster.kafka.responses import Configs, Description, T, TopicResponses, TopicSource
+from kafkaform.cluster.kafka.responses import Description, T, TopicResponses, TopicSource
 from kafkaform.cluster.kafka.topic_sources import (
     CHUNK,
     EXISTING_CODES,
@@ -20,7 +20,7 @@ from kafkaform.cluster.kafka.topic_sources import (
     parse_description,
 )
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, TopicMetadata
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, Configs, TopicMetadata
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.resources import topic_ref

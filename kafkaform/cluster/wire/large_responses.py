@@ -14,7 +14,6 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kafkaform.cluster.kafka.responses import Configs
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -100,6 +99,13 @@ class Metadata(Value):
     cluster_id: str
     controller: int
     topics: list[TopicMetadata]
+
+
+class Configs(Value):
+    """Configs: a resource's own, and the values in force. May be shared between resources: read-only."""
+
+    own: Mapping[str, str | None]
+    effective: Mapping[str, str | None]
 
 
 class DescribedConfigs(Value):

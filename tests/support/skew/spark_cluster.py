@@ -14,6 +14,10 @@ from pathlib import Path
 from tests.support.clusters.fixtures import eventually
 
 _ROOT = Path(__file__).parents[3]
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java options, also for executors: the better compiler takes longer than these jobs do."""
+_START_S = 90
+"""A Java process takes that long to start beside other tests of the night."""
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
@@ -69,7 +73,7 @@ def standalone(directory: Path, *, workers: int = 1) -> Iterator[SparkCluster]:
         bare = {"--host": "127.0.0.1", "--port": "0", "--webui-port": "0"}
         started.append(_start_process(directory, "master", "org.apache.spark.deploy.master.Master", bare))
         log = directory / "master.log"
-        url = eventually(lambda: _MASTER.search(log.read_text()), bool)[1]  # type: ignore[index]
+        url = eventually(lambda: _MASTER.search(log.read_text()), bool, _START_S)[1]  # type: ignore[index]
         registered = []
         for name in [f"worker-{number}" for number in range(workers)]:
             folder = directory / name
@@ -78,7 +82,7 @@ def standalone(directory: Path, *, workers: int = 1) -> Iterator[SparkCluster]:
                 _start_process(directory, name, "org.apache.spark.deploy.worker.Worker", small, url)
             )
             registered.append(SparkWorker(started[-1], folder))
-        eventually(log.read_text, lambda text: text.count("Registering worker") == workers)
+        eventually(log.read_text, lambda text: text.count("Registering worker") == workers, _START_S)
         yield SparkCluster(url, tuple(registered))
     finally:
         # In the order that lets workers end what they have started.
@@ -109,5 +113,6 @@ def _start_process(
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_LOCAL_DIRS": str(directory / "local"),
                 "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED_JAVA,
             },
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cluster.kafka.prefetch import Prefetched
-from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
+from kafkaform.cluster.kafka.responses import Description, TopicResponses
+from kafkaform.cluster.wire.large_responses import Configs
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli.project import environment, run_in_process
 from tests.support.clusters.fixtures import connect

@@ -6,9 +6,9 @@ from struct import pack
 
 import pytest
 
-from kafkaform.cluster.kafka.responses import Configs
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.wire import large_responses
+from kafkaform.cluster.wire.large_responses import Configs
 from kafkaform.cluster.wire.message_schema import RequestType, T
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError

@@ -183,7 +183,7 @@ def test_invisible_declared_resources_are_unchecked(memory: MemoryCluster) -> No
         memory.hide(item.ref)
     report = Examination(wanted).examine(memory)
     assert report.findings == ()
-    assert [untold.code for untold in report.unchecked] == ["KF306", "KF307"]
+    assert [untold.code for untold in report.unchecked] == ["KF306", "KF307", "KF315"]
     assert report.verdict is HealthVerdict.UNKNOWN
 
 
@@ -225,14 +225,15 @@ def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
     report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
     assert report.findings == ()
-    assert report.unchecked == (UncheckedRule("KF307", "groups: not authorised", matters=True),)
+    for rule, code in zip(report.unchecked, ("KF307", "KF315"), strict=True):
+        assert rule == UncheckedRule(code, "groups: not authorised", matters=True)
 
 
 def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> None:
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
     report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
-    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311", "KF313", "KF314"}
+    assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311", "KF313", "KF314", "KF315"}
     assert cluster.readings == []
 
 
@@ -251,8 +252,8 @@ def test_configured_severity_applies_to_critical_findings(memory: MemoryCluster)
     assert len(critical_findings(memory, Settings(rules={"KF303": "error", "KF104": "error"}), None)) == 1
 
 
-def test_health_rules_are_kf301_to_kf313() -> None:
-    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 15)]
+def test_health_rules_are_kf301_to_kf315() -> None:
+    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 16)]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ ELSEWHERE = {
     "KF312": "advises commands, which tests/kafka/test_cli_arrivals.py and test_cli_skew.py run",
     "KF313": "advises commands of Kafka: tests/unit/inspect/test_health_check.py",
     "KF314": "names `kafkaform succession`, which tests/kafka/test_cli_succession.py runs",
+    "KF315": "advises a reset, which tests/kafka/test_cli_doctor.py runs",
     "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
     "KF405": "advises stop, apply, reset, start: tests/kafka/test_cli_groups.py",
     "KF406": "advises consent in words of the group's owner: tests/unit/rules/rows/changes.py",

@@ -1,4 +1,4 @@
-"""KF301 to KF313: the health of a cluster, and of what is declared."""
+"""KF301 to KF315: the health of a cluster, and of what is declared."""
 
 from __future__ import annotations
 
@@ -126,6 +126,11 @@ def build_group(live: Group | None, expected: int | None = None, lag: int | None
     return RuleContext((wanted,), groups={"g": live} if live else {})
 
 
+def commit(*offsets: tuple[int | None, int | None, int | None]) -> Group:
+    """Build a group without members: its committed offset, and the ends of the log, of each partition."""
+    return replace(EMPTY, positions=tuple(Position("a", n, *of) for n, of in enumerate(offsets)))
+
+
 def build_undeclared(live: Group) -> RuleContext:
     return scene(groups={"g": live})
 
@@ -171,6 +176,15 @@ DECLARED: list[Row] = [
         build_group(group(4, 2, protocol="share")),
         # A member without partitions, beside enough partitions, reads other topics.
         build_group(replace(BUSY, members=(replace(BUSY.members[0], assignment=BOTH), BUSY.members[1]))),
+    ),
+    trips("KF315 removed before it was read", build_group(commit((2, 7, 9), (7, 7, 9))), "g warning topics"),
+    trips("KF315 beyond the end", build_group(commit((10, 7, 9), (12, 7, 9))), "g warning topics"),
+    trips("KF315 both", build_group(commit((6, 7, 9), (10, 7, 9))), "g warning topics", "g warning topics"),
+    trips("KF315", build_undeclared(commit((6, 7, 9))), "g info"),
+    *is_quiet(
+        "KF315",
+        build_group(commit((7, 7, 9), (9, 7, 9), (None, 7, 9), (6, None, None))),
+        build_group(replace(commit((6, 7, 9)), protocol="share")),
     ),
 ]
 

@@ -24,8 +24,6 @@ from kafkaform.config.client_properties.java_file import read_java_properties
 from kafkaform.config.client_properties.properties import escape, parse_template
 from kafkaform.config.client_properties.table import (
     ALIASES,
-    JAVA,
-    LEFT_OUT,
     NOT_ALLOWED,
     OWN,
     PROPERTIES,
@@ -47,7 +45,6 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, Unusabl
 from kafkaform.core.kafka_configs import consumer_configs
 from kafkaform.core.model import Location
 from kafkaform.core.secrets import MalformedReference
-from scripts.generate_docs import render_client_matrix
 from tests.support.clusters.certificates import Authority
 from tests.support.golden import list_texts
 
@@ -103,12 +100,6 @@ def sasl_of(values: Mapping[str, str]) -> SaslSettings:
 # --- the allow-list --------------------------------------------------------------------------------
 
 
-def test_values_become_text() -> None:
-    raw = {"security.protocol": "ssl", "socket.timeout.ms": 5000, "socket.keepalive.enable": True}
-    expected = {"security.protocol": "SSL", "socket.timeout.ms": "5000", "socket.keepalive.enable": "true"}
-    assert dict(resolve_properties(raw)) == expected
-
-
 def test_invalid_property_errors_have_no_secrets() -> None:
     (problem,) = list_problems({"client.id": "x", "bootstrap.server": "a:9092"})
     assert problem.location == Location("kafkaform.yaml", 2)
@@ -154,12 +145,6 @@ def test_kerberos_values_with_shell_characters_are_refused(name: str, value: str
     with pytest.raises(InvalidInput) as caught:
         resolve_properties({**base, name: "${env:EVIL}"}, EVIL=value)
     assert value not in str(caught.value.problems)
-
-
-@pytest.mark.parametrize("url", ["ftp://idp.example/token", "file://host/token", "file:token", "/token"])
-def test_oauth_endpoint_must_be_http_or_file_url(url: str) -> None:
-    (problem,) = list_problems({**OAUTH, TOKEN_URL: url})
-    assert f"{TOKEN_URL}: must be an http:// or https:// URL" in problem.message
 
 
 ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
@@ -213,14 +198,6 @@ INCOHERENT: dict[str, dict[str, object]] = {
 """Properties that cannot be meant together, by the one that is missing or has no effect: messages.txt."""
 
 
-def test_contradicting_reference_value_is_found_at_use() -> None:
-    raw = {**SASL, "security.protocol": "${env:PROTOCOL}"}
-    assert dict(resolve_properties(raw, PROTOCOL="sasl_ssl"))["security.protocol"] == "SASL_SSL"
-    with pytest.raises(InvalidInput, match="1 problem") as caught:
-        resolve_properties(raw, PROTOCOL="PLAINTEXT")
-    assert "no effect" in str(caught.value.problems[0])
-
-
 # --- references and secrets ------------------------------------------------------------------------
 
 
@@ -250,15 +227,6 @@ def test_references_are_resolved_and_hidden_in_representations() -> None:
 def test_malformed_references_are_errors(text: str) -> None:
     with pytest.raises(MalformedReference):
         parse_template(text)
-
-
-@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_secret_file_line_ending_is_removed(tmp_path: Path, end: str) -> None:
-    (tmp_path / "pw").write_bytes(b"s3cret " + end.encode())
-    assert (
-        resolve_properties({**SASL, "sasl.password": f"${{file:{tmp_path}/pw}}"})["sasl.password"]
-        == "s3cret "
-    )
 
 
 def test_missing_references_are_listed_without_values(tmp_path: Path) -> None:
@@ -364,20 +332,9 @@ def test_refused_and_ignored_properties_are_handled_as_listed(property_: Propert
         assert cp.to_transport(value) == cp.to_transport({})
 
 
-def test_librdkafka_gets_unchanged_values_and_transport_own() -> None:
-    assert cp.to_librdkafka(resolve_properties(SASL)) == {
-        **SASL,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.password": "hunter2",
-    }
-    settings = cp.to_transport({"bootstrap.servers": "a:1"})
-    assert settings == TransportSettings((("a", 1),))
-    assert (settings.client_id, settings.socket_options) == ("kafkaform", ())
-
-
 def test_transport_gets_addresses_socket_options_and_login() -> None:
     raw = {**SASL, "client.id": "me", "socket.keepalive.enable": True, "broker.address.family": "v6"}
+    assert cp.to_transport({"bootstrap.servers": "a:1"}) == TransportSettings((("a", 1),))
     settings = cp.to_transport(
         resolve_properties({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
     )
@@ -542,6 +499,8 @@ UNUSABLE: list[tuple[dict[str, str | None], str]] = [
     ({"ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.location.*no such file"),
     ({"ssl.crl.location": "/no/such/crl.pem"}, "ssl.crl.location"),
     ({"ssl.cipher.suites": "NONSENSE"}, "ssl.cipher.suites"),
+    # Else librdkafka would be tried, which names no file.
+    ({"ssl.curves.list": "X25519", "ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.loc"),
 ]
 
 
@@ -603,17 +562,6 @@ def use_certificate(authority: Path, name: str, value: str | None) -> str:
         cp.to_transport({each: text for each, text in values.items() if text is not None})
     assert caught.value.hint
     return caught.value.message.replace(str(authority), "FOLDER")
-
-
-def test_certificate_is_checked_before_librdkafka_settings(authority: Path) -> None:
-    """Else librdkafka would be tried, which names no file."""
-    values = {
-        "security.protocol": "SSL",
-        "ssl.curves.list": "X25519",
-        "ssl.ca.location": str(authority / "no"),
-    }
-    with pytest.raises(UnusableCertificate, match=r"ssl\.ca\.location"):
-        cp.to_transport(values)
 
 
 @pytest.fixture(scope="module")
@@ -883,6 +831,8 @@ INVALID: list[tuple[str, object]] = [
     ("client.id", "a\0b"),
     ("client.id", "${sys:user}"),
     ("client.id", "${env:X"),
+    (TOKEN_URL, "ftp://idp.example/token"),
+    (TOKEN_URL, "file://host/token"),
 ]
 
 
@@ -951,12 +901,6 @@ def test_java_login_follows_stream_tokenizer(text: str, options: dict[str, str])
 def test_malformed_java_login_is_an_error(text: str) -> None:
     with pytest.raises(MalformedJaas):
         parse_jaas(text)
-
-
-def test_client_matrix_has_every_property() -> None:
-    matrix = render_client_matrix()
-    for name in (*PROPERTIES, *ALIASES, *JAVA, *LEFT_OUT):
-        assert f"`{name}`" in matrix
 
 
 def test_omitted_security_properties_match_golden(golden: SnapshotAssertion) -> None:

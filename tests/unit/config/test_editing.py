@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from difflib import unified_diff
 from pathlib import Path
 from typing import TypeAlias
@@ -16,7 +14,7 @@ from kafkaform.config.manifests.edit_files import EditedFile
 from kafkaform.config.manifests.editing import Edit, EditResult, edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.model import FieldValue, ResourceRef, Undeclared
+from kafkaform.core.model import FieldValue, ResourceRef
 from tests.support.golden import list_texts
 
 DEV_PROD = ("dev", "prod")
@@ -208,10 +206,6 @@ MANY: Edits = [
 ]
 
 
-def test_order_of_edits_does_not_matter() -> None:
-    assert edit_text(ORDERS, MANY[::-1]) == edit_text(ORDERS, MANY)
-
-
 # --- several environments: one of them changes ------------------------------------------------------------
 
 OVERRIDDEN = topic(
@@ -327,40 +321,6 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
 # --- form: line breaks, marks, documents, JSON -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", ["\n", "", "\n\n", "\n...\n", "\n# end"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_edit_keeps_byte_order_mark_newlines_and_ending(mark: str, newline: str, end: str) -> None:
-    def form(text: str) -> str:
-        return mark + (text.rstrip("\n") + end).replace("\n", newline)
-
-    text = topic(COUNTS + "config:\n  segment.ms: 12h # é ☃")
-    edits: Edits = [(SEGMENT, DAY), ("config.segment.bytes", "1048576")]
-    after = topic(COUNTS + "config:\n  segment.bytes: 1MiB\n  segment.ms: 24h # é ☃")
-    assert edit_text(form(text), edits) == form(after)
-    last = topic(COUNTS + "config:\n  preallocate: true\n  segment.ms: 12h")
-    assert edit_text(form(last), [(SEGMENT, None)]) == form(topic(COUNTS + "config:\n  preallocate: true"))
-    assert edit_text(form(topic(COUNTS)), [(PREALLOCATE, "true")]) == form(
-        topic(COUNTS + "config:\n  preallocate: true")
-    )
-
-
-def test_edit_keeps_line_breaks_and_other_documents() -> None:
-    text = topic(COUNTS + "config:\n  preallocate: true") + "\n    segment.ms: 12h"
-    assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n\n    segment.ms: 12h")
-    text = topic(COUNTS + "config:\n  preallocate: true").replace("\n", "\r\n", 1) + "    segment.ms: 12h"
-    assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n    segment.ms: 12h")
-    text = text.replace("\r\n", "\n").replace("true\n", "true\r\n")
-    assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\r\n    segment.ms: 12h")
-    odd = "%YAML 1.2\n---   # first\n" + topic(COUNTS.replace(": ", ":    "), "a") + "\n\n...\n# between\n"
-    last = "--- # last\n" + topic(COUNTS + "config: { segment.ms :   12h }", "c") + "# end\n---\n# nothing\n"
-    middle = "---\n" + topic(COUNTS, "b")
-    after = edit_text(odd + middle + last, [("partitions", 5)], name="b")
-    assert after == odd + middle.replace("partitions: 3", "partitions: 5") + last
-    after = edit_text(odd + middle + last, [(SEGMENT, DAY)], name="c")
-    assert after == odd + middle + last.replace("12h", "24h")
-
-
 def test_several_files_and_documents_are_edited() -> None:
     Path("t/a.yaml").write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
     Path("t/c.yaml").write_text(topic(COUNTS, "c"))
@@ -373,14 +333,6 @@ def test_several_files_and_documents_are_edited() -> None:
     assert [file.after.count("partitions: 5") for file in result.files] == [1, 2]
     write_edits(result)
     assert [d.state["partitions"] for d in load([Path("t")], Context()) if d.state] == [5, 5, 5, 3]
-
-
-def test_only_given_resource_of_file_is_edited() -> None:
-    path = Path("t/m.yaml")
-    path.write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
-    (_, chosen) = load([path], Context())
-    (file,) = edit_manifests([Edit(chosen.ref, "partitions", 5)], [chosen], Context()).files
-    assert file.after == topic(COUNTS, "a") + "---\n" + topic(COUNTS.replace("3", "5"), "b")
 
 
 # --- what is left to people ---------------------------------------------------------------------------------
@@ -485,14 +437,6 @@ def test_file_changed_since_loading_is_not_edited(now: bytes | None, reason: str
     assert reason in why
 
 
-def test_paths_are_relative_to_the_root(folder: Path) -> None:
-    Path("t/m.yaml").write_text(topic(COUNTS))
-    context = Context(root=folder / "t", undeclared=Undeclared.KEEP)
-    desired = load([folder / "t"], context)
-    (file,) = edit_manifests([Edit(desired[0].ref, "partitions", 6)], desired, context).files
-    assert file.path == folder / "t/m.yaml"
-
-
 # --- writing -----------------------------------------------------------------------------------------------
 
 
@@ -574,16 +518,6 @@ def test_files_not_rolled_back_are_listed(monkeypatch: pytest.MonkeyPatch) -> No
     assert str(caught.value.hint).endswith(f"cannot be restored: {paths}")
 
 
-def test_link_inside_is_followed() -> None:
-    result = files(1)
-    Path("t/data").mkdir()
-    Path("t/a.yaml").rename("t/data/a.yaml")
-    Path("t/a.yaml").symlink_to("data/a.yaml")
-    write_edits(result)
-    assert Path("t/a.yaml").is_symlink()
-    assert Path("t/data/a.yaml").read_text() == "a 2\n"
-
-
 def test_link_outside_folder_is_not_followed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = files(1)
     Path("t/a.yaml").rename(folder / "a.yaml")
@@ -596,13 +530,6 @@ def test_link_outside_folder_is_not_followed(folder: Path, monkeypatch: pytest.M
     monkeypatch.chdir(folder)  # the checkout: all of it is ours to write
     write_edits(result)
     assert (folder / "a.yaml").read_text() == "a 2\n"
-
-
-def test_empty_edit_writes_no_file() -> None:
-    write_edits(EditResult((), ()))
-    assert contents() == {}
-    code = "import sys, kafkaform.cli.main; sys.exit('kafkaform.config.manifests.editing' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, env=os.environ).returncode == 0
 
 
 # --- lists: the ACLs of a principal ----------------------------------------------------------------
@@ -663,17 +590,6 @@ NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
     "principals, added": (OF_TWO, *build_topic_change("z")),
     "state": (OF_TWO, "state", "absent"),
 }
-
-
-def test_access_edit_excludes_other_files_and_groups() -> None:
-    Path("t/group.yaml").write_text(
-        "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
-    )
-    Path("t/other.yaml").write_text(ACCESS2)
-    assert diff_edits(BARE + "  consumes: [{group: g}]\n", [build_topic_change("z")], name="User:a") == [
-        "+  acls:",
-        "+    - {resource: topic, name: z, operations: [Read]}",
-    ]
 
 
 # --- the lines of every edit, and every refusal ------------------------------------------------------------

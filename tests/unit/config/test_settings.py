@@ -321,16 +321,6 @@ def test_name_glob_with_kind_is_refused(line: str) -> None:
     assert problem.endswith("(write a)")
 
 
-def test_environment_must_be_listed() -> None:
-    found = write_settings("environments: [dev, prod]\n")
-    found.check_environment("dev")
-    found.check_environment(None)
-    Settings().check_environment("anything")
-    with pytest.raises(UsageError, match="'prodd'") as caught:
-        found.check_environment("prodd")
-    assert caught.value.hint == "did you mean 'prod'?"
-
-
 def test_cluster_move_options_are_read() -> None:
     found = write_settings(
         "clusters:\n"

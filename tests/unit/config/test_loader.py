@@ -96,6 +96,11 @@ BAD_SPECS = {
     "a placement by no strategy": "placement: {strategy: rackaware}",
     "a list for one value": "config: {min.insync.replicas: [2]}",
     "reference": "retention: '${env:RETENTION}'",
+    "configs of brokers": (
+        "config: {log.retention.hours: 168, log.retention.minutes: 90, log.retention.ms: 1000, "
+        "log.retention.bytes: 1GiB, log.segment.bytes: 1GiB, log.cleanup.policy: compact, log.roll.hours: 24, "
+        "message.max.bytes: 1MiB, num.partitions: 6, default.replication.factor: 3}"
+    ),
 }
 
 
@@ -140,6 +145,19 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "a.yaml": "apiVersion: {version}\nkind: Topic\nmetadata: {name: a}\nspec: {}\n",
         "b.yaml": WHOLE.replace("kind: Topic", "kind: {kind}"),
     },
+    "template statements": {
+        f"{number}.yaml": f"{HEAD}metadata:\n  {line}\n  labels: {{a: b}}\n"
+        for number, line in enumerate(
+            ("name: {{ .x }}", "{{- include 'x' . }}", "{% if x %}", "<% if x %>", "{# x #}")
+        )
+    },
+    "fractions and exponents": {
+        "a.yaml": topic("{partitions: 1e3, replicationFactor: 12.0, overrides: {dev: {partitions: -1e0}}}")
+    },
+    "resources of other tools": {
+        "a.yaml": "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaTopic\nmetadata: {name: t}\n",
+        "b.yaml": "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaUser\nmetadata: {name: t}\n",
+    },
     "duplicate resource across files": {"a.yaml": WHOLE, "b/c.yml": WHOLE},
     "duplicate resource in one file": {"a.yaml": f"{WHOLE}---\n{WHOLE}"},
     "empty file": {"a.yaml": "", "b.yaml": WHOLE},
@@ -170,38 +188,6 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "a.yaml": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi")
     },
 }
-
-
-BROKER_CONFIGS = {
-    "log.retention.hours: 168": "config: {retention.ms: 7d}",
-    "log.retention.minutes: 90": "config: {retention.ms: 90m}",
-    "log.retention.ms: 1000": "config: {retention.ms: 1000}",
-    "log.retention.bytes: 1GiB": "config: {retention.bytes: 1GiB}",
-    "log.segment.bytes: 1GiB": "config: {segment.bytes: 1GiB}",
-    "log.cleanup.policy: compact": "config: {cleanup.policy: compact}",
-    "log.roll.hours: 24": "config: {segment.ms: 1d}",
-    "message.max.bytes: 1MiB": "config: {max.message.bytes: 1MiB}",
-    "num.partitions: 6": "partitions: 6",
-    "default.replication.factor: 3": "replicationFactor: 3",
-}
-
-
-@pytest.mark.parametrize(("given", "instead"), BROKER_CONFIGS.items(), ids=BROKER_CONFIGS.keys())
-def test_broker_config_suggests_topic_config(given: str, instead: str) -> None:
-    (problem,) = list_problems({"a.yaml": topic(f"{{{COUNTS}, config: {{{given}}}}}")})
-    name = given.partition(":")[0]
-    assert problem.endswith(f"{name} is a config of brokers, not of topics (write `{instead}` in spec)")
-    if instead.startswith("config"):
-        assert load_one(topic(f"{{{COUNTS}, {instead}}}")).state is not None
-
-
-@pytest.mark.parametrize("kind", ["KafkaTopic", "KafkaUser", "KafkaClientQuota"])
-@pytest.mark.parametrize("tool", ["strimzi", "jikkou"])
-def test_resource_of_other_tool_suggests_import(tool: str, kind: str) -> None:
-    head = f"apiVersion: kafka.{tool}.io/v1beta2\nkind: {kind}\nmetadata: {{name: t}}\n"
-    (problem,) = list_problems({"a.yaml": head + "spec: {partitions: 3, replicas: 1}\n"})
-    assert problem.startswith("t/a.yaml:2:7: ")
-    assert f"`kafkaform import --from {tool} FILE`" in problem
 
 
 def test_invalid_manifest_messages_match_golden(golden: SnapshotAssertion) -> None:
@@ -285,14 +271,6 @@ def test_unescaped_template_in_name_is_refused(part: str) -> None:
     ref = ResourceRef("ClientQuota", QuotaEntity((("user", f"{part}-a"),)).name)
     manifest = build_live_manifest(Observed(ref, None, {"config.producer_byte_rate": "1"}))
     assert [load_one(text).ref for text in (manifest.to_yaml(), manifest.to_json())] == [ref, ref]
-
-
-@pytest.mark.parametrize(
-    "line", ["name: {{ .x }}", "{{- include 'x' . }}", "{% if x %}", "<% if x %>", "{# x #}"]
-)
-def test_template_statement_is_located(line: str) -> None:
-    (problem,) = list_problems({"a.yaml": f"{HEAD}metadata:\n  {line}\n  labels: {{a: b}}\n{SPEC}"})
-    assert problem.startswith(f"t/a.yaml:4:{9 if line.startswith('name') else 3}: this is a template")
 
 
 def test_merge_conflict_is_located() -> None:
@@ -397,22 +375,6 @@ def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- what was meant ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"), [("1e3", "1000"), ("12.0", "12"), ("1.2e1", "12"), ("-1e0", "-1")]
-)
-def test_fractional_number_suggests_whole_number(text: str, plain: str) -> None:
-    wrong = f"must be a whole number, not {float(text)}"
-    found = list_problems(
-        {"a.yaml": topic(f"{{partitions: {text}, replicationFactor: 1, skew: {{maxKeyShare: 1.0}}}}")}
-    )
-    assert f"t/a.yaml:4:20: spec.partitions {wrong} (write {plain})" in found
-    deep = topic(f"{{{COUNTS}, overrides: {{dev: {{partitions: {text}}}}}}}")
-    assert any(
-        f"spec.overrides.dev.partitions {wrong} (write {plain})" in problem
-        for problem in list_problems({"a.yaml": deep})
-    )
 
 
 def test_configs_become_canonical_texts() -> None:

@@ -421,9 +421,3 @@ YAML_BITES = (
 @given(st.lists(st.sampled_from(YAML_BITES), max_size=40).map("".join))
 def test_any_yaml_like_text_gives_documents_or_problems(text: str) -> None:
     check_places(text.encode())
-
-
-def test_located_documents_stay_equal() -> None:
-    (asked,), (second,) = (read("a: {b: 1}\nc: [" + "1," * 10_000 + "1]\n")[0] for _ in range(2))
-    assert [asked.locate(("a", "b")) for _ in range(3)] == [Location("f", 1, 8)] * 3
-    assert asked == second

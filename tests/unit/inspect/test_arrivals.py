@@ -81,22 +81,6 @@ def arrivals(logs: Mapping[int, Log], since_ms: int | None = None) -> TopicArriv
     return found
 
 
-def test_deleted_records_count_as_arrivals() -> None:
-    """The hot partition keeps as many records as the others, as retention.bytes makes it."""
-    even = {number: Log(every(60_000, 100 * HOUR)) for number in range(3)}
-    hot = every(10_000, 100 * HOUR)
-    found = arrivals({**even, 3: Log(hot, len(hot) - 6_000)})
-    assert found.spread is Spread.UNEVEN
-    assert found.period_ms == 60_000_000 - 1, "after the first record that the hot partition keeps"
-    assert found.kept_since_ms[3] == NOW - 60_000_000
-    assert found.limited_by == 3
-    assert found.counts == (999, 999, 999, 5_999)
-    assert found.ratio == pytest.approx(5_999 * 4 / 8_996)
-    assert found.fullest == 3
-    assert found.per_second == pytest.approx(8_996 / 59_999.999)
-    assert found.ratio_since_made == pytest.approx(36_000 * 4 / 54_000)
-
-
 def test_period_is_shortened_by_retention_only() -> None:
     times = every(60_000, 40 * HOUR)
     found = arrivals({number: Log(times, 1_200 * (number % 2)) for number in range(4)})
@@ -201,18 +185,6 @@ def test_late_first_key_does_not_shorten_period() -> None:
     later = every(20_000, 40 * HOUR)
     found = arrivals({0: Log(before), 1: Log(before), 2: Log(later), 3: Log(late)})
     assert (found.added_from, found.since_made) == (None, True), "they do not begin together"
-
-
-def test_last_hour_and_day_are_counted_if_covered() -> None:
-    times = every(60_000, 100 * HOUR)
-    cluster = Logs({("t", 0): Log(times), ("t", 1): Log(times, len(times) - 120)})
-    ends = log_ends(cluster.log_spans([("t", 0), ("t", 1)]), {"t": 2})
-    found = find_arrivals(ends, cluster.offsets_at, NOW, recent=True)["t"]
-    assert [(period.name, period.counts) for period in found.periods] == [
-        ("common", (119, 119)),
-        ("hour", (60, 60)),
-        ("made", (6_000, 6_000)),
-    ]
 
 
 def test_given_period_is_counted_and_missing_leader_is_unknown() -> None:
@@ -347,11 +319,3 @@ def test_doctor_names_worst_topics_and_counts_remaining() -> None:
     ]
     assert "`kafkaform skew t0`" in (found[0].suggestion or "")
     assert list(RULES["KF312"].check(RuleContext((), arrivals=(mild,)))) == []
-
-
-@pytest.mark.parametrize(("records", "spread"), [(20, "too little data"), (2_000, "not known")])
-def test_unknown_period_needs_enough_records(records: int, spread: str) -> None:
-    """All records have one time: those after the first one may be older than the period."""
-    topic = arrivals(dict.fromkeys(range(3), Log([NOW] * records)), NOW - 24 * HOUR)
-    assert topic.unknown is not None
-    assert topic.spread == spread

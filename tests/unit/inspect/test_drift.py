@@ -16,7 +16,6 @@ from kafkaform.inspect.drift import (
     Drift,
     DriftCause,
     DriftVerdict,
-    Form,
     Unmanaged,
     find_drift,
     find_history,
@@ -31,26 +30,6 @@ from tests.support.plans.scenes import DAY, WEEK, Watched, absent, create_topic,
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
-
-
-def forms(drift: Drift) -> dict[str, Form]:
-    return {drifted.ref.name: drifted.form for drifted in drift.resources}
-
-
-def test_drifted_field_changes_from_live_to_declared(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=DAY)
-    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
-    (first,) = drifted.fields
-    assert (first.change.path, first.change.before, first.change.after) == (RETENTION, DAY, WEEK)
-    assert (first.declared, first.left_alone) == (True, False)
-
-
-def test_missing_and_present_resources_drift_as_whole(memory: MemoryCluster) -> None:
-    create_topic(memory, "gone")
-    drift = drift_in(memory, declare_topic("a"), absent("gone"))
-    assert forms(drift) == {"a": Form.MISSING, "gone": Form.PRESENT}
-    assert [drifted.size for drifted in drift.resources] == [1, 1]
-    assert all(drifted.fields == () for drifted in drift.resources)
 
 
 def test_undeclared_config_is_drift_and_kept(memory: MemoryCluster) -> None:
@@ -125,22 +104,6 @@ def test_unknown_verdict_precedes_drift(memory: MemoryCluster, counts: bool) -> 
         assert Drift(Plan("memory", unknown=(REF,)), drifted, listed, counts).verdict is DriftVerdict.UNKNOWN
         expected = DriftVerdict.DRIFT if drifted or (counts and listed) else DriftVerdict.CLEAN
         assert Drift(Plan("memory"), drifted, listed, counts).verdict is expected
-
-
-@pytest.mark.parametrize(
-    ("unmanaged", "told", "verdict"),
-    [
-        (Unmanaged.IGNORE, None, DriftVerdict.CLEAN),
-        (Unmanaged.REPORT, (topic("mine"),), DriftVerdict.CLEAN),
-        (Unmanaged.ERROR, (topic("mine"),), DriftVerdict.DRIFT),
-    ],
-)
-def test_unmanaged_resource_follows_unmanaged_setting(
-    memory: MemoryCluster, unmanaged: Unmanaged, told: tuple[ResourceRef, ...] | None, verdict: DriftVerdict
-) -> None:
-    create_topic(memory, "mine")
-    drift = drift_in(memory, unmanaged=unmanaged)
-    assert (drift.unmanaged, drift.verdict) == (told, verdict)
 
 
 def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> None:

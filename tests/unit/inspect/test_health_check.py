@@ -10,7 +10,7 @@ import pytest
 
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
+from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.core.partitions import TopicPartition
@@ -23,12 +23,11 @@ from kafkaform.inspect.health_check import (
     UncheckedRule,
     await_health,
     critical_findings,
-    health_rules,
 )
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, absent, create_topic, declare_topic
+from tests.support.plans.scenes import FakeClock, Watched, create_topic, declare_topic
 
 WARNING = Diagnostic("KF306", Severity.WARNING, "w")
 NOTE = Diagnostic("KF309", Severity.INFO, "i")
@@ -139,13 +138,6 @@ def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
         Examination(target=target(cluster_id="other")).examine(memory)
 
 
-def test_undeclared_groups_with_ignored_names_are_not_examined(memory: MemoryCluster) -> None:
-    for name in ("__mine", "__theirs", "g"):
-        memory.commit(name, {("orders", 0): 0})
-    report = Examination((group("__mine"), absent("orders"))).examine(memory)
-    assert list(report.groups) == ["__mine", "g"]
-
-
 @pytest.mark.parametrize(
     ("part", "told"),
     [
@@ -221,13 +213,6 @@ def test_leftover_throttles_are_found_unless_replicas_move(memory: MemoryCluster
     assert codes(Examination().examine(memory)) == []
 
 
-def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
-    cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
-    report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
-    assert report.findings == ()
-    assert report.unchecked == (UncheckedRule("KF307", "groups: not authorised", matters=True),)
-
-
 def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> None:
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
     report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
@@ -242,17 +227,6 @@ def test_critical_findings_need_single_health_reading(memory: MemoryCluster) -> 
     memory.stop_broker(3)
     assert [f.code for f in critical_findings(cluster, Settings(), target(3))] == ["KF303"]
     assert (cluster.healths, cluster.readings) == (2, [])
-
-
-def test_configured_severity_applies_to_critical_findings(memory: MemoryCluster) -> None:
-    memory.stop_broker(3)
-    for severity in ("off", "warning", "info"):
-        assert critical_findings(memory, Settings(rules={"KF303": severity}), None) == []
-    assert len(critical_findings(memory, Settings(rules={"KF303": "error", "KF104": "error"}), None)) == 1
-
-
-def test_health_rules_are_kf301_to_kf313() -> None:
-    assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 15)]
 
 
 @pytest.mark.parametrize(

@@ -482,12 +482,6 @@ def test_file_without_resources_is_explained(tmp_path: Path, text: str, message:
     assert problem.message.startswith(message)
 
 
-def test_nested_lists_of_kubernetes_are_read(tmp_path: Path) -> None:
-    user = strimzi_user("{name: a}").replace("\n", "\n    ").strip()
-    text = f"kind: List\nitems:\n- kind: List\n  items:\n  - {user}\n"
-    assert len(rights(read(tmp_path, text))) == 1
-
-
 def test_terraform_source_is_refused_as_template(tmp_path: Path) -> None:
     (tmp_path / "main.tf").write_text("# nothing", "utf-8")
     with pytest.raises(InvalidInput) as caught:

@@ -126,15 +126,6 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
         assert schema["additionalProperties"] is False
 
 
-def test_report_with_withheld_predictions_round_trips() -> None:
-    assert '"what_if_withheld"' not in to_json(report(build_result()))
-    topic = replace(build_result(), what_if=(), what_if_withheld="No known partitioner.")
-    document = plain(report(topic))
-    VALIDATOR.validate(document)
-    assert document["topics"][0]["what_if_withheld"] == "No known partitioner."
-    assert from_document(document).topics == (topic,)
-
-
 @pytest.mark.parametrize("scene_name", ["balanced", "few keys", "null keys", "many keys of uneven size"])
 def test_report_without_newer_facts_is_read(scene_name: str) -> None:
     made = report(scene(scene_name))

@@ -172,25 +172,6 @@ def test_empty_partitions_use_no_windows() -> None:
     assert {window.partition for window in plan.windows} == set(range(8))
 
 
-def test_topic_without_records_has_no_windows() -> None:
-    plan = plan_windows([Span(0, 7, 7), Span(1, 9, 3)], records=10_000, seed=1)
-    assert plan.windows == ()
-    assert plan.full
-    assert plan.weights == (0.0, 0.0)
-
-
-def test_short_topic_is_read_whole() -> None:
-    plan = plan_windows([Span(0, 0, 3_000), Span(1, 5, 1_005)], records=4_000, seed=1)
-    assert plan.full
-    assert plan.weights == (1.0, 1.0)
-
-
-def test_short_partition_is_read_completely_beside_long_one() -> None:
-    plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 90)], records=10_000, seed=1)
-    assert plan.read_whole == (False, True)
-    assert not plan.full
-
-
 @given(first_plans, found, st.floats(0.0, 1.0))
 def test_larger_sample_grows_every_partition_within_bounds(
     plan: SamplePlan, part: float, share: float

@@ -298,25 +298,6 @@ def test_expanded_aliases_count_as_values(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(document.size for document in documents) < limit + documents[0].size
 
 
-def test_text_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches: list[str] = []
-
-    class Searched(str):
-        __slots__ = ()
-
-        def __contains__(self, part: object, /) -> bool:
-            searches.append(str(part))
-            return super().__contains__(str(part))
-
-    monkeypatch.setattr("kafkaform.config.manifests.yaml12._decode", lambda raw, *_: Searched(raw.decode()))
-    monkeypatch.setattr(
-        "kafkaform.config.manifests.yaml12.LimitedComposer",
-        lambda text, file: LimitedComposer(str(text), file),
-    )
-    assert len(read("a: 1\n---\n" * 300)[0]) == 301
-    assert len(searches) == len({*searches})
-
-
 def test_locating_values_takes_linear_work() -> None:
     def calls(keys: int) -> int:
         (document,) = read("{" + ",".join(f"k{i}: [1]" for i in range(keys)) + "}")[0]

@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import Desired, Diagnostic, FieldChange, ResourceRef, Severity, Undeclared
@@ -67,24 +66,6 @@ def test_undeclared_configs_follow_undeclared_setting(
         assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
-def test_change_that_cannot_be_applied_is_drift(memory: MemoryCluster) -> None:
-    create_topic(memory, "shrunk", 6)
-    create_topic(memory, "moved", 3, 1)
-    create_topic(memory, "cut", retention_ms=WEEK)
-    drift = drift_in(
-        memory,
-        declare_topic("shrunk", 3),
-        declare_topic("moved", 3, 3),
-        declare_topic("cut", retention_ms=DAY),
-    )
-    assert {d.ref.name: d.planned.status.value for d in drift.resources if d.planned} == {
-        "cut": "needs_consent",
-        "moved": "planned",
-        "shrunk": "refused",
-    }
-    assert drift.verdict is DriftVerdict.DRIFT
-
-
 def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     watched = Watched(memory)
@@ -117,23 +98,6 @@ def test_manifest_findings_are_not_drift_notes() -> None:
     diagnostics = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
     drift = find_drift(Plan("memory", diagnostics=diagnostics), [], NO_RECORD)
     assert [note.code for note in drift.notes] == ["KF411"]
-
-
-@given(
-    st.dictionaries(
-        st.from_regex(r"[a-z]{1,8}", fullmatch=True),
-        st.tuples(st.integers(1, 20), st.integers(1, 10**12).map(str), st.sampled_from(Undeclared)),
-        max_size=5,
-    )
-)
-def test_resource_created_as_declared_has_no_drift(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
-    cluster = MemoryCluster()
-    desired = []
-    for name, (partitions, retention, undeclared) in topics.items():
-        create_topic(cluster, name, partitions, retention_ms=retention)
-        desired.append(declare_topic(name, partitions, undeclared=undeclared, retention_ms=retention))
-    drift = drift_in(cluster, *desired)
-    assert (drift.verdict, drift.resources, drift.unchanged) == (DriftVerdict.CLEAN, (), len(topics))
 
 
 @given(strategies.plans())

@@ -10,7 +10,7 @@ import pytest
 
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError, KafkaformError, Unreachable
+from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.core.partitions import TopicPartition
@@ -211,6 +211,13 @@ def test_leftover_throttles_are_found_unless_replicas_move(memory: MemoryCluster
     assert codes(Examination().examine(moving)) == ["KF309"]
     memory.clear_throttles(memory.throttles(["orders"]))
     assert codes(Examination().examine(memory)) == []
+
+
+def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
+    cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
+    report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
+    assert report.findings == ()
+    assert report.unchecked == (UncheckedRule("KF307", "groups: not authorised", matters=True),)
 
 
 def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> None:

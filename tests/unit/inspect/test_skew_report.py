@@ -95,6 +95,7 @@ def test_report_is_read_back(file: Path) -> None:
         (json.dumps(document(created_at="2026-13-41T00:00:00Z")), "invalid creation time 2026-13-41"),
         (json.dumps(document(surplus=1)), "unknown key 'surplus'"),
         (json.dumps(document(tool_version=None)), "tool_version: must be text"),
+        (json.dumps(document(format_version=-(10**400))), "(362 more characters) is too large"),
     ],
 )
 def test_invalid_report_is_refused(file: Path, text: str | bytes, problem: str) -> None:

@@ -241,17 +241,6 @@ def test_salts_are_chosen_by_effective_partitioner(by: str, counts: dict[float, 
         )
 
 
-def test_unknown_partitioner_gives_no_suffixes() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, MANY)
-    codes[random.random(MANY) < 0.3] = 0
-    own = random.integers(0, 12, KEYS)
-    result = analyse_topic(lying(own[codes], codes, name_keys(KEYS), 12))
-    sentence = find_advice(result, "split key")
-    assert " into 5 salts, " in sentence
-    assert "#" not in sentence
-
-
 def test_more_partitions_are_called_useless_only_if_key_exceeds_goal() -> None:
     """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
     result = analyse_topic(hot_key(MANY, KEYS, share=0.06))

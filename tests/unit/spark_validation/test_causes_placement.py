@@ -121,18 +121,6 @@ def test_several_increases_are_found_with_times(
         assert_between(increase, until)
 
 
-@READ
-@pytest.mark.parametrize("by", EACH_PARTITIONER)
-def test_increase_is_not_dated_by_records_of_later_count(by: str, records: int, seed: int) -> None:
-    result = analyse_topic(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
-    increases = repartition(result).increases
-    assert [(item.earlier, item.later) for item in increases] == [(3, 6), (6, 12)]
-    for increase, at in zip(increases, (0.8, 0.88), strict=True):
-        assert_between(increase, at)
-        assert increase.first_after_ms is not None
-        assert increase.first_after_ms < START_MS + (at + 0.06) * RECORDS
-
-
 def assert_between(increase: PartitionIncrease, at: float) -> None:
     """Assert that the times of an increase enclose it, and not much else; `at` is a part of the log."""
     low, high = increase.last_before_ms, increase.first_after_ms
@@ -209,22 +197,6 @@ def test_five_increases_are_found(by: str, counts: dict[float, int], records: in
 
 
 @READ
-@pytest.mark.parametrize("by", ["crc32", "fnv1a", "murmur2_kafkajs"])
-def test_late_records_by_earlier_count_are_not_second_cause(by: str, records: int, seed: int) -> None:
-    """Of keys of very uneven frequency, three of ten records lie by the earlier count for a while."""
-    random = np.random.default_rng(seed)
-    weights = 1 / np.arange(1, KEYS + 1) ** 1.1
-    codes = random.choice(KEYS, RECORDS, p=weights / weights.sum())
-    late = (random.random(RECORDS) < 0.3) & (PART < 0.72)
-    count = np.where((PART < 0.7) | late, 6, 12)
-    result = analyse_topic(lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), 12), records, seed)
-    assert names(result) == ("repartitioned", "hot_keys"), result.causes
-    assert [increase.earlier for increase in repartition(result).increases] == [6]
-    assert repartition(result).explained > 0.999
-    assert result.what_if_withheld is None
-
-
-@READ
 @pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
 @pytest.mark.parametrize("partitions", [5, 12, 16])
 def test_each_fnv1a_variant_is_single_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
@@ -274,18 +246,6 @@ def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int
         assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
         assert result.causes[0].placement is None
         assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
-
-
-@READ
-def test_hot_key_placed_by_producer_is_not_mixed_partitioners(records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
-    codes[hot] = 0
-    at = np.where(hot, (hash_codes("murmur2", codes) + 5) % 12, hash_codes("murmur2", codes) % 12)
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
-    assert "hot_keys" in names(result)
-    assert not isinstance(result.causes[0].facts, MixedFacts) or "crc32" not in mix(result).partitioner_shares
-    assert not [item for item in result.advice if "partitioner=" in item], result.advice
 
 
 @READ

@@ -19,7 +19,6 @@ from tests.support.skew.simulation import (
     SimulatedTopic,
     add_sizes,
     build_topic,
-    compact_log,
     count_sample,
     draw_sample,
     few_keys,
@@ -45,36 +44,6 @@ def test_partition_records_without_gaps_are_exact() -> None:
     ]
 
 
-def test_records_of_a_compacted_partition_are_estimated() -> None:
-    topic = compact_log(uniform(60_000), kept=0.6)
-    counts, plan, _ = draw_sample(topic, records=12_000)
-    found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
-    inside = [
-        value.records.low <= n <= value.records.high for value, n in zip(found, topic.records, strict=True)
-    ]
-    assert sum(inside) >= 10
-    assert all(item.sampled_records < item.records.value < item.log_records for item in found)
-    assert sum(item.records.value for item in found) == pytest.approx(36_000, rel=0.05)
-
-
-def test_windows_without_records_leave_upper_bound() -> None:
-    """All that was read of partition 0 is compacted away; the rest of it was not read."""
-    topic = build_topic(np.zeros(20_000, np.int64), [b"only"], 1)
-    gone = replace(
-        topic,
-        codes=(topic.codes[0][:0],),
-        sizes=topic.codes,
-        times=topic.codes,
-        offsets=(topic.codes[0][:0],),
-    )
-    plan = plan_windows(spans(topic), records=2_000, seed=0)
-    counts, _ = count_sample(gone, plan)
-    (found,) = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
-    assert (found.records.value, found.records.low) == (0.0, 0.0)
-    assert 0 < found.records.high < 20_000
-    assert found.share == found.byte_share == found.bytes == Estimate.exact(0.0)
-
-
 def test_full_reading_gives_exact_estimates() -> None:
     topic = add_sizes(null_keys(30_000))
     counts, plan, _ = draw_sample(topic, records=30_000, candidates=(24,))
@@ -89,16 +58,6 @@ def test_full_reading_gives_exact_estimates() -> None:
     found_24 = what_if(24, counts.placements[24], counts, weighting).max_mean_ratio
     assert found_24.value == pytest.approx(topic.ratio_on(24))
     assert found_24.low == found_24.value == found_24.high
-
-
-def test_short_completely_read_partition_is_exact_in_sample() -> None:
-    codes = np.concatenate((np.zeros(50_000, np.int64), np.ones(60, np.int64)))
-    topic = add_sizes(build_topic(codes, [b"a", b"c"], 12))
-    counts, plan, _ = draw_sample(topic, records=5_000)
-    short = int(np.flatnonzero(topic.records == 60)[0])
-    found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))[short]
-    assert found.bytes == Estimate.exact(float(topic.bytes[short]))
-    assert found.sampled_records == 60
 
 
 def test_null_key_share_without_null_keys_is_zero_with_upper_bound() -> None:

@@ -97,7 +97,7 @@ def test_keys_of_several_blocks_are_hashed_individually() -> None:
     assert hashes_by("crc32", keys).tolist() == [zlib.crc32(key) for key in keys]
 
 
-@pytest.mark.parametrize("partitions", [2, 3, 5, 6, 12, 16, 48, 200])
+@pytest.mark.parametrize("partitions", [2, 5, 12, 200])
 def test_chance_of_no_matching_partitioner_matches_simulation(partitions: int) -> None:
     """The ways to take FNV-1a agree on half of all keys, and more often where the count is even."""
     keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])

@@ -138,19 +138,6 @@ def test_partitioner_excluded_by_single_reducer_is_excluded() -> None:
         (b'{"id":17}', False),
         (b'"order-17"', False),
     ],
-    ids=[
-        "text",
-        "UTF-8",
-        "empty",
-        "long",
-        "little endian",
-        "Avro",
-        "Protobuf",
-        "windowed",
-        "UUID",
-        "JSON",
-        "JSON text",
-    ],
 )
 def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
     assert takes_suffix(key) is takes

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.config.client_properties import resolve
 from kafkaform.config.manifests.loader import Context
 from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
-from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.errors import InvalidInput, UsageError
 from kafkaform.core.model import Undeclared
 from kafkaform.core.values import replace
 from kafkaform.resources.name_globs import NameGlobs
@@ -135,15 +135,6 @@ def test_environments_default_to_those_of_clusters() -> None:
         "test",
         "prod",
     )
-
-
-def test_given_file_must_exist() -> None:
-    with pytest.raises(KafkaformError, match=r"other\.yaml"):
-        find_settings(Path("other.yaml"))
-    Path("folder").mkdir()
-    with pytest.raises(InvalidInput) as caught:
-        find_settings(Path("folder"))
-    assert [str(problem).split(": ")[0] for problem in caught.value.problems] == ["folder:1:1"]
 
 
 @pytest.mark.parametrize(

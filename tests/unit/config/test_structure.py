@@ -113,11 +113,6 @@ def test_invalid_document_messages_match_golden(golden: SnapshotAssertion) -> No
     assert list_texts(texts) == golden(name="invalid.txt")
 
 
-def test_valid_document_has_no_problems() -> None:
-    text = HEAD + "spec: {partitions: 12, replicationFactor: 0x3, config: {a: 1, b: [x, 2]}}\n"
-    assert check_structure(given := parse_document(text), "topic") == ([], given)
-
-
 def test_valid_part_of_a_document_is_returned() -> None:
     text = HEAD + (
         "spec:\n  partitons: 3\n  partitions: many\n  keyed: true\n  overrides: {dev: {x: 1, keyed: false}}\n"

@@ -421,14 +421,6 @@ def test_unrelated_documents_do_not_stop_import(tmp_path: Path) -> None:
     assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 2
 
 
-@pytest.mark.parametrize("addresses", ["bootstrapAddrs", "zkAddrs"])
-def test_cluster_of_topicctl_may_have_variables(tmp_path: Path, addresses: str) -> None:
-    text = both(topicctl("name: c", f"{addresses}: ['${{KAFKA}}']"), topicctl("name: a"))
-    conversion = read(tmp_path, text)
-    assert [ref.name for ref in conversion.observation.resources] == ["a"]
-    assert len(conversion.notes.left_out) == 1
-
-
 def test_custom_acls_may_be_in_several_files(tmp_path: Path) -> None:
     acl = "{name: NAME., type: TOPIC, pattern: PREFIXED, principal: 'User:s', operation: READ}"
     text = gitops("produces: [a]") + "".join(

@@ -243,16 +243,6 @@ def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
 
 
-def test_offsets_that_move_are_reported(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def time_passes(_: float) -> None:
-        cluster.commit("g", {("a", 0): 51})
-
-    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", time_passes)
-    plan = reset(cluster, "earliest", allow="destructive").plan
-    assert "KF407" in [note.code for note in plan.diagnostics]
-    assert [change.status for change in plan.changes] == [Status.PLANNED]
-
-
 def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))

@@ -177,6 +177,17 @@ def test_declared_and_live_resources_are_distinguished() -> None:
     assert made.groups[0].declared is None
 
 
+def test_topic_lists_consumers_outside_selection() -> None:
+    made = assemble(
+        live("orders", "@g", "@h"),
+        reading(("g", "orders"), ("h", "orders")),
+        {},
+        None,
+        Selection(("orders",)),
+    )
+    assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
+
+
 def test_missing_name_suggests_nearest() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None

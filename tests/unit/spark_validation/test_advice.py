@@ -205,7 +205,7 @@ def test_key_without_suffix_is_spread_over_advised_partitions(
 def place_hot_keys(by: str, counts: dict[float, int], hot: list[int], seed: int = 0) -> SimulatedTopic:
     """A partitioner places keys, of which some have 12 % each; partition counts by the part of the log."""
     random = np.random.default_rng(seed)
-    codes = random.integers(0, KEYS, MANY)
+    codes = random.integers(0, KEYS, 200_000)
     for number, code in enumerate(hot):
         codes[(random.random(len(codes)) < 0.12 / (1 - 0.12 * number))] = code
     part = np.arange(len(codes)) / len(codes)

@@ -459,45 +459,37 @@ def build_tls(authority: Path, **changed: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-UNUSABLE: list[tuple[dict[str, str | None], str]] = [
-    ({"ssl.key.password": "wrong"}, "ssl.key"),
-    ({"ssl.key.password": None}, "encrypted"),
-    ({"ssl.key.pem": "hunter2"}, "ssl.key"),
-    ({"ssl.certificate.pem": "hunter2" * 30_000}, "ssl.certificate"),
-    ({"ssl.ca.pem": "hunter2"}, "ssl.ca.pem"),
-    ({"ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.location.*no such file"),
-    ({"ssl.crl.location": "/no/such/crl.pem"}, "ssl.crl.location"),
-    ({"ssl.cipher.suites": "NONSENSE"}, "ssl.cipher.suites"),
+UNUSABLE: dict[str, dict[str, str | None]] = {
+    "wrong password": {"ssl.key.password": "wrong"},
+    "no password": {"ssl.key.password": None},
+    "key": {"ssl.key.pem": "hunter2"},
+    "certificate": {"ssl.certificate.pem": "hunter2" * 30_000},
+    "authority": {"ssl.ca.pem": "hunter2"},
+    "missing authority": {"ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"},
     # Else librdkafka would be tried, which names no file.
-    ({"ssl.curves.list": "X25519", "ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.loc"),
-]
+    "setting of librdkafka": {
+        "ssl.curves.list": "X25519", "ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"
+    },
+    "revocations": {"ssl.crl.location": "/no/such/crl.pem"},
+    "cipher suites": {"ssl.cipher.suites": "NONSENSE"},
+}  # fmt: skip
+STORES = [("client.p12", "wrong"), ("no-such.p12", "other"), ("ca.pem", "other"), ("no-key.p12", "other")]
+"""Files in the place of a PKCS#12 store, and the password for it."""
 
 
-@pytest.mark.parametrize(("changed", "reason"), UNUSABLE)
-def test_unusable_certificate_error_has_no_secret(
-    authority: Path, changed: dict[str, str | None], reason: str
-) -> None:
-    with pytest.raises(KafkaformError, match=reason) as caught:
-        cp.to_transport(build_tls(authority, **changed))
-    assert "hunter2" not in str(caught.value)
+def refuse_transport(authority: Path, values: dict[str, str]) -> list[str]:
+    with pytest.raises(KafkaformError) as caught:
+        cp.to_transport(values)
     assert caught.value.hint
+    assert "hunter2" not in caught.value.message
+    # The words of OpenSSL are of its version.
+    message = re.sub(r"(used): (no start line|\('no cipher).*", r"\1", caught.value.message)
+    return [message.replace(str(authority), "FOLDER")]
 
 
-@pytest.mark.parametrize(
-    ("store", "password", "reason"),
-    [
-        ("client.p12", "wrong", "or ssl.keystore.password is not its password"),
-        ("no-such.p12", "other", "no such file"),
-        ("ca.pem", "other", "PKCS#12"),
-        ("no-key.p12", "other", "has no certificate with a private key"),
-    ],
-)
-def test_unusable_pkcs12_store_is_named(authority: Path, store: str, password: str, reason: str) -> None:
+def use_store(authority: Path, store: str, password: str) -> list[str]:
     values = {"ssl.keystore.location": str(authority / store), "ssl.keystore.password": password}
-    with pytest.raises(KafkaformError, match=r"ssl\.keystore\.location") as caught:
-        cp.to_transport({"security.protocol": "SSL", **values})
-    assert reason in str(caught.value)
-    assert caught.value.hint
+    return refuse_transport(authority, {"security.protocol": "SSL", **values})
 
 
 PLACES = {
@@ -822,6 +814,11 @@ def test_client_property_messages_match_golden(authority: Path, golden: Snapshot
         **{name: list_problems(raw) for name, raw in INCOHERENT.items()},
         **{f"java, {name}": from_java(text)[1] for name, text in JAVA_FILES.items()},
         **{f"{n}, {value}": [use_certificate(authority, n, value)] for n, value in MISUSED},
+        **{
+            f"text, {name}": refuse_transport(authority, build_tls(authority, **changed))
+            for name, changed in UNUSABLE.items()
+        },
+        **{f"store {name}, {password}": use_store(authority, name, password) for name, password in STORES},
         **{f"value {value!r} of {name}": list_problems({name: value}) for name, value in INVALID},
         **{f"login, {name}": found for name, found in logins.items()},
         **{f"java in client, {name}": found for name, found in translated.items()},

@@ -16,6 +16,7 @@ from kafkaform.core.model import Undeclared
 from kafkaform.core.values import replace
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy
+from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits
 from tests.support.golden import list_texts
 
@@ -260,6 +261,25 @@ def test_disk_reserve_has_default_and_may_be_zero() -> None:
         assert found.clusters["a"].moves.disk_reserve == 0
     (problem,) = list_problems("limits: {diskReserve: 15}\n")
     assert "limits.diskReserve: 15 is not a share" in problem
+
+
+def test_broker_count_of_environment_needs_single_cluster() -> None:
+    found = write_settings(
+        "environments: [dev, test, prod]\nclusters:\n"
+        f"  a: {{environment: dev, brokers: 1, {CLUSTER}}}\n"
+        f"  b: {{environment: prod, brokers: 3, {CLUSTER}}}\n"
+        f"  c: {{environment: prod, brokers: 5, {CLUSTER}}}\n"
+        f"  d: {{environment: test, {CLUSTER}}}\n"
+    )
+    assert {name: found.count_brokers(name) for name in ("dev", "test", "prod", None)} == {
+        "dev": 1,
+        "test": None,
+        "prod": None,
+        None: None,
+    }
+    assert found.build_rule_context((), "dev", subset=True) == RuleContext(
+        (), environment="dev", brokers=1, subset=True
+    )
 
 
 def test_cluster_is_selected_by_name_or_as_only_cluster() -> None:

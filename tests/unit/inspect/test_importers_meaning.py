@@ -135,6 +135,12 @@ REFUSED = {
     "placeholder, whole": gitops("produces: [{team}]"),
     "terraform": 'resource "kafka_topic" "a" {\n  name = "a"\n}\n',
     "terraform, json": '{"resource": {"kafka_topic": {"a": {"name": "a"}}}}',
+    # No resource.
+    "only comments": "# nothing\n---\n",
+    "empty list": "apiVersion: v1\nkind: List\nitems: []\n",
+    "plan without resources": '{"format_version": "1.0"}',
+    "log of terraform": '{"@level":"info"}\n{"@level":"info"}\n',
+    "saved plan of terraform": "PK\x03\x04",
     # Empty items.
     "empty topic": gitops("consumes: [a, ~]"),
     "empty operation": strimzi_user("{name: a}", rest="operations: [Read, '']"),
@@ -454,24 +460,6 @@ def test_computed_terraform_value_is_not_unknown(tmp_path: Path) -> None:
     configured = {"configuration": {"root_module": {"resources": declared}}}
     assert not read(tmp_path, terraform(type_, values, **plan)).observation.resources
     assert read(tmp_path, terraform(type_, values, **plan, **configured)).observation.resources
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("# nothing\n---\n", "is empty"),
-        ("apiVersion: v1\nkind: List\nitems: []\n", "is empty"),
-        ('{"format_version": "1.0"}', "is empty"),
-        ('{"@level":"info"}\n{"@level":"info"}\n', "is the log of Terraform"),
-        ("PK\x03\x04", "is a saved plan of Terraform"),
-    ],
-)
-def test_file_without_resources_is_explained(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        read(tmp_path, text)
-    (problem,) = caught.value.problems
-    assert problem.message.startswith(message)
 
 
 def test_terraform_source_is_refused_as_template(tmp_path: Path) -> None:

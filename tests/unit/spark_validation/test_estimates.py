@@ -19,6 +19,7 @@ from tests.support.skew.simulation import (
     SimulatedTopic,
     add_sizes,
     build_topic,
+    compact_log,
     count_sample,
     draw_sample,
     few_keys,
@@ -42,6 +43,18 @@ def test_partition_records_without_gaps_are_exact() -> None:
     assert [(item.log_records, item.log_bytes) for item in found] == [
         (int(n), int(size)) for n, size in zip(topic.records, topic.bytes, strict=True)
     ]
+
+
+def test_records_of_a_compacted_partition_are_estimated() -> None:
+    topic = compact_log(uniform(60_000), kept=0.6)
+    counts, plan, _ = draw_sample(topic, records=12_000)
+    found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
+    inside = [
+        value.records.low <= n <= value.records.high for value, n in zip(found, topic.records, strict=True)
+    ]
+    assert sum(inside) >= 10
+    assert all(item.sampled_records < item.records.value < item.log_records for item in found)
+    assert sum(item.records.value for item in found) == pytest.approx(36_000, rel=0.05)
 
 
 def test_full_reading_gives_exact_estimates() -> None:

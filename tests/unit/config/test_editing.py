@@ -19,7 +19,6 @@ from tests.support.golden import list_texts
 
 DEV_PROD = ("dev", "prod")
 DAY = str(24 * 3600 * 1000)
-WEEK = str(7 * 24 * 3600 * 1000)
 HALF_DAY = "43200000"
 GIB = str(2**30)
 RETENTION, SIZE = "config.retention.ms", "config.retention.bytes"
@@ -68,21 +67,15 @@ def try_edits(text: str, edits: Edits, context: Context | None = None, name: str
     return edit_manifests([Edit(ref, path, value) for path, value in edits], desired, context)
 
 
-def edit_text(text: str, edits: Edits, context: Context | None = None, name: str = "") -> str:
-    """The text after edits, none of which is refused."""
+def diff_edits(text: str, edits: Edits, context: Context | None = None, name: str = "") -> list[str]:
+    """The lines that go (-) and come (+) by edits, none of which is refused."""
     result = try_edits(text, edits, context, name)
     assert result.refused == ()
     if not result.files:
-        return text
+        return []
     (file,) = result.files
     assert (file.path, file.before) == (Path("t/m.yaml"), text)
-    return file.after
-
-
-def diff_edits(text: str, edits: Edits, context: Context | None = None, name: str = "") -> list[str]:
-    """The lines that go (-) and come (+)."""
-    after = edit_text(text, edits, context, name)
-    lines = list(unified_diff(text.splitlines(), after.splitlines(), n=0))[2:]
+    lines = list(unified_diff(text.splitlines(), file.after.splitlines(), n=0))[2:]
     return [line for line in lines if not line.startswith("@@")]
 
 

@@ -62,12 +62,6 @@ def load_one(manifest: str, context: Context | None = None) -> Desired:
     return desired
 
 
-def load_state(spec: str, context: Context | None = None) -> Mapping[str, object]:
-    found = load_one(topic(spec), context).state
-    assert found is not None
-    return found
-
-
 # --- bad input ---------------------------------------------------------------------------------------
 
 COUNTS = "partitions: 1, replicationFactor: 1"

@@ -130,23 +130,15 @@ def assert_between(increase: PartitionIncrease, at: float) -> None:
     assert abs(high - low) < RECORDS / 6
 
 
-def change_partitioner(first: str, then: str, at: float, seed: int) -> SimulatedTopic:
-    codes = uniform_codes(seed)
-    return lying(
-        np.where(at > PART, hash_codes(first, codes), hash_codes(then, codes)) % 12,
-        codes,
-        name_keys(KEYS),
-        12,
-    )
-
-
 @READ
 @pytest.mark.parametrize(
     ("first", "then"), [("crc32", "murmur2"), ("murmur2", "crc32"), ("fnv1a", "murmur2"), ("crc32", "fnv1a")]
 )
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.85])
 def test_former_partitioner_has_ended(first: str, then: str, at: float, records: int, seed: int) -> None:
-    result = analyse_topic(change_partitioner(first, then, at, seed), records, seed)
+    codes = uniform_codes(seed)
+    placed = np.where(at > PART, hash_codes(first, codes), hash_codes(then, codes)) % 12
+    result = analyse_topic(lying(placed, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     facts = mix(result)
     assert facts.now == then

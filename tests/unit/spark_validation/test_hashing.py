@@ -23,9 +23,7 @@ from spark_validation.hashing import (
     murmur2,
     reduce_all,
 )
-from tests.support.skew.hashing import SMALLEST, build_varied_keys
-
-KEYS = build_varied_keys()
+from tests.support.skew.hashing import SMALLEST
 
 
 def hashes_by(name: str, keys: list[bytes]) -> UInt32s:

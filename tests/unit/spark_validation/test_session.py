@@ -23,7 +23,6 @@ from spark_validation.errors import SparkMissing, SparkUnavailable
 from spark_validation.session import check_master, check_remote
 from tests.support.skew.sessions import start_refused
 
-ROOT = Path(__file__).parents[3]
 PASSWORD = 'Tr0ub4dor "horse" battery'
 
 

@@ -22,9 +22,8 @@ from kafkaform.inspect.drift import (
     plan_adoption,
 )
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans import strategies
 from tests.support.plans.audit import Story
-from tests.support.plans.drift import NO_RECORD, declared_in, drift_in, drifts
+from tests.support.plans.drift import NO_RECORD, drift_in, drifts
 from tests.support.plans.scenes import DAY, WEEK, Watched, absent, create_topic, declare_topic, topic
 
 RETENTION = "config.retention.ms"
@@ -100,21 +99,15 @@ def test_manifest_findings_are_not_drift_notes() -> None:
     assert [note.code for note in drift.notes] == ["KF411"]
 
 
-@given(strategies.plans())
-def test_every_difference_of_a_plan_is_reported_once(plan: Plan) -> None:
-    drift = find_drift(plan, declared_in(plan), NO_RECORD)
+@given(drifts())
+def test_every_difference_is_reported_once_and_adopted_or_refused(drift: Drift) -> None:
     refs = [drifted.ref for drifted in drift.resources]
     assert len(set(refs)) == len(refs)
-    assert {*refs} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
-    assert bool(drift.resources) == has_drift(plan)
-    assert drift.unrecorded == (NO_RECORD if refs else None)
-
-
-@given(drifts())
-def test_drifted_resource_is_adopted_or_refused(drift: Drift) -> None:
+    assert {*refs} == {item.ref for item in (*drift.plan.changes, *drift.plan.undeclared)}
+    assert bool(refs) == has_drift(drift.plan)
     wanted = plan_adoption(drift)
     sorted_out = {edit.ref for edit in wanted.edits} | {ref for ref, _ in wanted.refused}
-    assert {drifted.ref for drifted in drift.resources} <= sorted_out
+    assert {*refs} <= sorted_out
     assert {*drift.unknown} <= sorted_out
     fields = sum(len(drifted.fields) for drifted in drift.resources)
     assert len(wanted.edits) <= fields

@@ -136,6 +136,7 @@ REFUSED = {
     "terraform": 'resource "kafka_topic" "a" {\n  name = "a"\n}\n',
     "terraform, json": '{"resource": {"kafka_topic": {"a": {"name": "a"}}}}',
     # No resource.
+    "no document": "# nothing\n",
     "only comments": "# nothing\n---\n",
     "empty list": "apiVersion: v1\nkind: List\nitems: []\n",
     "plan without resources": '{"format_version": "1.0"}',

@@ -103,7 +103,7 @@ def test_manifest_findings_are_not_drift_notes() -> None:
 def test_every_difference_is_reported_once_and_adopted_or_refused(drift: Drift) -> None:
     refs = [drifted.ref for drifted in drift.resources]
     assert len(set(refs)) == len(refs)
-    assert {*refs} == {item.ref for item in (*drift.plan.changes, *drift.plan.undeclared)}
+    assert {*refs} == {c.ref for c in drift.plan.changes} | {u.ref for u in drift.plan.undeclared}
     assert bool(refs) == has_drift(drift.plan)
     wanted = plan_adoption(drift)
     sorted_out = {edit.ref for edit in wanted.edits} | {ref for ref, _ in wanted.refused}

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 GIB = 1024**3
-MAX_BATCH_PARTITIONS = 1_000
-"""The most partitions of a batch."""
 # Controllers refuse a longer config: they did so for lists with long numbers of partitions or brokers.
 MAX_THROTTLE_LIST_BYTES = 32_767
 """The most bytes of a topic's list of throttled replicas."""

@@ -189,13 +189,14 @@ def _empty_key() -> SimulatedTopic:
     return build_topic(_codes(0.2), (b"", *name_keys(KEYS - 1)), 12)
 
 
-def _place_by_prefix() -> SimulatedTopic:
+def place_by_prefix(partitions: int = 12) -> SimulatedTopic:
     """A partitioner of the producers' own: it hashes the tenant alone."""
     random = np.random.default_rng(0)
     shares = 1 / np.arange(1, 41) ** 1.5
     codes = random.choice(40, MANY, p=shares / shares.sum()) + 40 * random.integers(0, KEYS // 40, MANY)
     keys = [f"tenant{number % 40}-{number}".encode() for number in range(KEYS)]
-    return lying(_hash_codes("murmur2", codes, [key.split(b"-")[0] for key in keys]) % 12, codes, keys, 12)
+    at = _hash_codes("murmur2", codes, [key.split(b"-")[0] for key in keys]) % partitions
+    return lying(at, codes, keys, partitions)
 
 
 def _nulls_on(partition: int | None) -> SimulatedTopic:
@@ -265,7 +266,7 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     "an unknown partitioner for some": lambda: analyse_topic(
         _place_by_two("murmur2", None, _some(0.4))
     ),
-    "an own partitioner, uneven": lambda: analyse_topic(_place_by_prefix()),
+    "an own partitioner, uneven": lambda: analyse_topic(place_by_prefix()),
     "an own partitioner, many keys": lambda: analyse_topic(
         lying(np.minimum(_codes() % 24, 11), _codes(), name_keys(KEYS), 12)
     ),

@@ -46,22 +46,6 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_group_id_and_protocol_are_listed_first() -> None:
-    settings = build_java_settings(build_group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
-    assert list(settings.items()) == [
-        ("group.id", "g"),
-        ("group.protocol", "classic"),
-        ("fetch.max.wait.ms", "1000"),
-        ("max.poll.records", "200"),
-    ]
-    settings = build_java_settings(build_group({"max.poll.records": "5"}, "share"))
-    assert settings == {"group.id": "g", "max.poll.records": "5"}
-    assert build_java_settings(build_group(protocol="streams")) == {
-        "application.id": "g",
-        "group.protocol": "streams",
-    }
-
-
 @pytest.mark.parametrize(
     ("short", "classes"),
     [
@@ -215,15 +199,6 @@ def test_refused_setting_messages_match_golden(golden: SnapshotAssertion) -> Non
     )
 
 
-def test_consumer_protocol_refuses_classic_settings() -> None:
-    settings = build_librdkafka_settings(build_group({"max.poll.interval.ms": "10000"}, "consumer"))
-    assert find_librdkafka_error(settings) is None
-    for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
-        (problem,) = list_refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer")
-        assert name in problem
-        assert "`kafkaform rules KF211`" in problem
-
-
 @pytest.mark.parametrize("protocol", ["share", "streams"])
 def test_librdkafka_refuses_share_and_streams_groups(protocol: str) -> None:
     with pytest.raises(InvalidInput) as caught:
@@ -255,6 +230,7 @@ def test_rendered_settings_use_names_of_format() -> None:
     assert render_settings(build_group(protocol="streams"), "env") == (
         "KAFKA_STREAMS_APPLICATION_ID=g\nKAFKA_STREAMS_GROUP_PROTOCOL=streams\n"
     )
+    assert render_settings(build_group(protocol="share"), "env") == "KAFKA_CONSUMER_GROUP_ID=g\n"
     assert render_settings(build_group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
         "group.id=g\ngroup.protocol=consumer\nfetch.wait.max.ms=1000\n"
     )

@@ -106,13 +106,6 @@ def test_invalid_pin_is_refused(
     assert "token" not in problem
 
 
-def test_incomplete_pin_is_refused() -> None:
-    Path("kafkaform.yaml").write_text(f"{HEAD}profilesFrom: {{repository: {ADDRESS}}}\n")
-    with pytest.raises(InvalidInput) as caught:
-        read_settings(Path("kafkaform.yaml"))
-    assert len(caught.value.problems) == 2
-
-
 def test_untrusted_branch_changes_the_commit_alone(platform: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     first = platform.commit(**{"kafka/profiles.yaml": PROFILES, "secret.yaml": "password: x\n"})
     second = platform.commit(**{"kafka/profiles.yaml": PROFILES.replace("events", "other")})

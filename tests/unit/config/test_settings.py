@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.config.client_properties import resolve
 from kafkaform.config.manifests.loader import Context
 from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
-from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
+from kafkaform.core.errors import InvalidInput, UsageError
 from kafkaform.core.model import Undeclared
 from kafkaform.core.values import replace
 from kafkaform.resources.name_globs import NameGlobs
@@ -138,15 +138,6 @@ def test_environments_default_to_those_of_clusters() -> None:
     )
 
 
-def test_given_file_must_exist() -> None:
-    with pytest.raises(KafkaformError, match=r"other\.yaml"):
-        find_settings(Path("other.yaml"))
-    Path("folder").mkdir()
-    with pytest.raises(InvalidInput) as caught:
-        find_settings(Path("folder"))
-    assert [str(problem).split(": ")[0] for problem in caught.value.problems] == ["folder:1:1"]
-
-
 @pytest.mark.parametrize(
     ("name", "written", "resolved"),
     [
@@ -223,6 +214,11 @@ BAD: dict[str, str | bytes] = {
         "clustrs: {}\nclusters: {a: {client: {zzz: 7}, forbid: none}}\nundeclared: drop\n"
     ),
 }
+BAD |= {
+    f"a share of {share}": f"limits: {{blastRadius: {share}}}\n"
+    for share in ("0", "1.01", "0%", "101%", "x", "-0.1", ".nan", "-30%")
+}
+BAD |= {line: line for line in ("protected: [Topic/a]", "owns: {names: [topics/a]}", "ignore: [group/a]")}
 """Configurations that are refused: invalid.txt has the places."""
 
 
@@ -267,12 +263,6 @@ def test_disk_reserve_has_default_and_may_be_zero() -> None:
     assert "limits.diskReserve: 15 is not a share" in problem
 
 
-@pytest.mark.parametrize("given", ["0", "1.01", "0%", "101%", "x", "-0.1", ".nan", "-30%"])
-def test_invalid_share_is_an_error(given: str) -> None:
-    (problem,) = list_problems(f"limits: {{blastRadius: {given}}}\n")
-    assert "is not a share above 0 and up to 1" in problem
-
-
 def test_broker_count_of_environment_needs_single_cluster() -> None:
     found = write_settings(
         "environments: [dev, test, prod]\nclusters:\n"
@@ -312,23 +302,6 @@ def test_cluster_is_selected_by_name_or_as_only_cluster() -> None:
     with pytest.raises(UsageError) as empty:
         write_settings("").select_cluster("x")
     assert empty.value.hint == "add it below clusters:"
-
-
-@pytest.mark.parametrize("line", ["protected: [Topic/a]", "owns: {names: [topics/a]}", "ignore: [group/a]"])
-def test_name_glob_with_kind_is_refused(line: str) -> None:
-    (problem,) = list_problems(line)
-    assert "has a kind" in problem
-    assert problem.endswith("(write a)")
-
-
-def test_environment_must_be_listed() -> None:
-    found = write_settings("environments: [dev, prod]\n")
-    found.check_environment("dev")
-    found.check_environment(None)
-    Settings().check_environment("anything")
-    with pytest.raises(UsageError, match="'prodd'") as caught:
-        found.check_environment("prodd")
-    assert caught.value.hint == "did you mean 'prod'?"
 
 
 def test_cluster_move_options_are_read() -> None:

@@ -32,12 +32,6 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_starter_writes_every_file_into_new_folder(tmp_path: Path) -> None:
-    starter = write_starter(tmp_path / "deep" / "new")
-    assert set(files_below(tmp_path / "deep" / "new")) == set(starter.files) == FILES
-    assert starter.ignore == ()
-
-
 def test_manifests_load_in_each_environment(tmp_path: Path) -> None:
     write_starter(tmp_path)
     settings = read_settings(tmp_path / "kafkaform.yaml")
@@ -54,43 +48,21 @@ def test_manifests_load_in_each_environment(tmp_path: Path) -> None:
     assert replication == {"dev": {1}, "prod": {3}}
 
 
-def test_starter_cluster_is_local_dev_cluster(tmp_path: Path) -> None:
-    write_starter(tmp_path)
-    cluster = read_settings(tmp_path / "kafkaform.yaml").select_cluster(None)
-    assert cluster is not None
-    assert cluster.environment == "dev"
-    assert cluster.client.describe() == {"bootstrap.servers": "127.0.0.1:9092"}
-
-
-def test_starter_has_cluster_id_to_uncomment(tmp_path: Path) -> None:
+def test_commented_settings_of_starter_can_be_uncommented(tmp_path: Path) -> None:
     write_starter(tmp_path)
     path = tmp_path / "kafkaform.yaml"
     text = path.read_text("utf-8")
     assert "The first line that\n    # `kafkaform plan` prints shows it" in text
-    path.write_text(text.replace("    # clusterId: ", "    clusterId: "), "utf-8")
-    assert read_settings(path).clusters["dev"].cluster_id == "4L6g3nShT-eMCtK--X86sw"
-
-
-def test_starter_production_cluster_can_be_uncommented(tmp_path: Path) -> None:
-    write_starter(tmp_path)
-    path = tmp_path / "kafkaform.yaml"
-    lines = path.read_text("utf-8").splitlines()
+    lines = text.replace("    # clusterId: ", "    clusterId: ").splitlines()
     start = lines.index("  # prod:")
     end = lines.index("", start)
     lines[start:end] = [line.replace("# ", "", 1) for line in lines[start:end]]
     path.write_text("\n".join(lines), "utf-8")
-    prod = read_settings(path).clusters["prod"]
+    dev, prod = read_settings(path).clusters.values()
+    assert dev.cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert dev.client.describe() == {"bootstrap.servers": "127.0.0.1:9092"}
     assert prod.environment == "prod"
     assert "partition-increase-compacted" in prod.forbid
-
-
-@pytest.mark.parametrize("name", ["kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml"])
-def test_starter_files_refer_to_their_schemas(tmp_path: Path, name: str) -> None:
-    write_starter(tmp_path)
-    first = (tmp_path / name).read_text("utf-8").splitlines()[0]
-    schema = (tmp_path / name).parent / first.removeprefix("# yaml-language-server: $schema=")
-    kind = schema.name.removesuffix(".schema.json")
-    assert json.loads(schema.read_text("utf-8")) == load_schema(kind)
 
 
 @pytest.mark.parametrize("present", sorted(FILES - {".gitignore"}))
@@ -105,17 +77,10 @@ def test_existing_file_stops_starter(tmp_path: Path, present: str) -> None:
     assert files_below(tmp_path) == before
 
 
-def test_dangling_link_counts_as_existing_file(tmp_path: Path) -> None:
-    (tmp_path / "kafkaform.yaml").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(KafkaformError, match=r"already has kafkaform\.yaml"):
-        write_starter(tmp_path)
-    assert not (tmp_path / "elsewhere").exists()
-    assert not (tmp_path / "topics").exists()
-
-
 def test_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
     starter = write_starter(tmp_path)
+    assert set(files_below(tmp_path)) == FILES
     assert starter.ignore == (".kafkaform/", "plan.json", "skew.json")
     assert set(starter.files) == FILES - {".gitignore"}
     assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"

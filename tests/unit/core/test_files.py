@@ -15,11 +15,6 @@ def read_tree(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_write_files_creates_folders(tmp_path: Path) -> None:
-    write_files({tmp_path / "a/b/c.yaml": "c\n", tmp_path / "d.yaml": "é"})
-    assert read_tree(tmp_path) == {"a/b/c.yaml": "c\n", "d.yaml": "é"}
-
-
 def test_existing_file_stops_all_writes(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("mine")
     with pytest.raises(KafkaformError, match=f"{tmp_path}/b: File exists; nothing was written"):

@@ -13,7 +13,6 @@ from kafkaform.core.kafka_configs import (
     group_configs,
     is_vendor,
     kafka_version,
-    refused_by_client,
     retired_configs,
     topic_configs,
 )
@@ -107,33 +106,12 @@ def test_invalid_consumer_values_are_refused(name: str, text: str) -> None:
         canonical(consumer_configs()[name], text)
 
 
-def test_settings_refused_by_clients_are_listed() -> None:
-    assert refused_by_client("consumer") >= {
-        "partition.assignment.strategy",
-        "session.timeout.ms",
-        "heartbeat.interval.ms",
-    }
-    assert "group.remote.assignor" in refused_by_client("classic")
-    assert {"group.protocol", "auto.offset.reset"} <= refused_by_client("share")
-    assert refused_by_client("streams") == frozenset()
-    known = consumer_configs().keys()
-    assert all(refused_by_client(protocol) <= known for protocol in ("classic", "consumer", "share"))
-
-
 @pytest.mark.parametrize(
     ("known", "name", "since"),
     [
         (topic_configs, "retention.ms", None),
-        (topic_configs, "message.timestamp.before.max.ms", "3.6"),
-        (topic_configs, "compression.zstd.level", "3.8"),
-        (topic_configs, "remote.log.copy.disable", "3.9"),
         (group_configs, "consumer.session.timeout.ms", "4.0"),
-        (group_configs, "share.record.lock.duration.ms", "4.0"),
-        (group_configs, "share.isolation.level", "4.1"),
-        (group_configs, "streams.num.standby.replicas", "4.1"),
         (group_configs, "share.delivery.count.limit", "4.3"),
-        (consumer_configs, "max.poll.records", None),
-        (consumer_configs, "group.protocol", "3.7"),
         (consumer_configs, "share.acquire.mode", "4.2"),
     ],
 )

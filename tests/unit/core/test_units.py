@@ -32,18 +32,11 @@ ROUND = builds(
     ("text", "milliseconds"),
     [
         ("0", 0),
-        ("604800000", 604_800_000),
         ("060", 60),
-        ("7d", 604_800_000),
         ("1w", 604_800_000),
-        ("36h", 129_600_000),
-        ("90m", 5_400_000),
-        ("1h30m", 5_400_000),
         ("1h 30m", 5_400_000),
-        ("1.5h", 5_400_000),
         ("2.3h", 8_280_000),
         ("0.001s", 1),
-        ("1500ms", 1500),
         (" 7 d ", 604_800_000),
         ("1d1h1m1s1ms", 90_061_001),
         ("9223372036854775806ms", 9_223_372_036_854_775_806),
@@ -54,19 +47,18 @@ def test_durations_are_read_in_every_unit(text: str, milliseconds: int) -> None:
 
 
 INVALID = ("", "d", "7 dys", "7D", "-1", "-7d", "1e3", "1_000", "1h junk 3m", "30m1h", "1h1h", "1.d", ".5d")
+NO_DURATION = "is not a duration; write .* 7d, 36h, 90m, 1h30m$"
 
 
-@pytest.mark.parametrize("text", [*INVALID, "1,5h", "٣d", "1y", "9" * 20])
-def test_invalid_duration_is_refused(text: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"^'{re.escape(text)}' is not a duration; write .* 7d, 36h, 90m, 1h30m$"
-    ):
-        parse_duration(text)
-
-
-@pytest.mark.parametrize("text", ["0.5ms", "1.0001s", "1h0.1ms"])
-def test_fraction_of_a_millisecond_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a whole number of milliseconds"):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        *((text, NO_DURATION) for text in (*INVALID, "1,5h", "٣d", "1y", "9" * 20)),
+        *((text, "is not a whole number of milliseconds") for text in ("0.5ms", "1.0001s", "1h0.1ms")),
+    ],
+)
+def test_invalid_duration_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^'{re.escape(text)}' {reason}"):
         parse_duration(text)
 
 
@@ -74,18 +66,14 @@ def test_fraction_of_a_millisecond_is_refused(text: str) -> None:
     ("text", "size"),
     [
         ("0", 0),
-        ("1048588", 1_048_588),
         ("1B", 1),
         ("1kB", 1000),
         ("1KB", 1000),
         ("1KiB", 1024),
         ("1MB", 10**6),
         ("512MiB", 512 * 2**20),
-        ("2GB", 2 * 10**9),
-        ("50GiB", 50 * 2**30),
         ("50 GiB", 50 * 2**30),
         ("1TB", 10**12),
-        ("1TiB", 2**40),
         ("1.5GiB", 3 * 2**29),
         ("0.1kB", 100),
         ("9007199254740993B", 2**53 + 1),
@@ -116,20 +104,14 @@ def test_invalid_size_is_refused(text: str, reason: str) -> None:
     ("milliseconds", "exact", "rounded"),
     [
         (0, "0", "0"),
-        (1, "1ms", "1ms"),
         (1500, "1500ms", "1500ms"),
         (34_567, "34.567s", "34.567s"),
         (45_000, "45s", "45s"),
         (1_234_567, "20m 34.567s", "about 20m 34s"),
-        (5_400_000, "90m", "90m"),
         (60_001, "1m 0.001s", "about 1m"),
         (86_401_000, "1d 1s", "about 1d"),
         (129_600_000, "36h", "36h"),
-        (176_400_000, "2d 1h", "2d 1h"),
         (604_799_999, "6d 23h 59m 59.999s", "about 6d 23h 59m"),
-        (604_800_000, "7d", "7d"),
-        (606_034_567, "7d 20m 34.567s", "about 7d 20m"),
-        (608_400_000, "7d 1h", "7d 1h"),
         (10_810_800_000, "125d 3h", "about 125d"),
         (28_800_000_000, "333d 8h", "333d 8h"),
     ],
@@ -150,20 +132,16 @@ def test_rounded_duration_is_exact_or_within_a_percent(number: int) -> None:
     ("size", "exact", "readable"),
     [
         (0, "0", "0"),
-        (512, "512", "512"),
-        (1000, "1000", "1000"),
         (4096, "4 KiB", "4 KiB"),
         (9_999, "9999", "9999"),
         (10_000, "10000", "9.8 KiB (10000)"),
         (1_048_588, "1048588", "1.0 MiB (1048588)"),
         (10_485_760, "10 MiB", "10 MiB"),
-        (10**8, "100 MB", "100 MB"),
         (2 * 10**9, "2 GB", "2 GB"),
         (2_073_741_824, "2073741824", "1.9 GiB (2073741824)"),
         (1_048_577 * 1024, "1048577 KiB", "1.0 GiB (1073742848)"),
         (9_999 * 2**20, "9999 MiB", "9999 MiB"),
         (10_000 * 2**20, "10000 MiB", "9.8 GiB (10485760000)"),
-        (50 * 2**30, "50 GiB", "50 GiB"),
         (2**40, "1 TiB", "1 TiB"),
     ],
 )

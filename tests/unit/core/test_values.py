@@ -1,15 +1,12 @@
-"""Values: copies, comparison, and what their classes and dataclasses must not share."""
+"""Values: copies, comparison, and what is hidden."""
 
 from __future__ import annotations
 
-import ast
-from collections import defaultdict
 from dataclasses import dataclass
 
 import pytest
 
 from kafkaform.core.values import HiddenValue, Value, compare_fields, field, replace
-from tests.support.sources import parse_sources
 
 
 class Point(Value):
@@ -54,36 +51,3 @@ def test_values_are_compared_by_compared_fields() -> None:
 
 def test_secret_field_is_hidden_in_repr() -> None:
     assert repr(Password("x")) == "Password(<hidden>)"
-
-
-def test_field_function_matches_class_kind() -> None:
-    # msgspec's `field` in a dataclass, and the other way round, silently is the default value.
-    mixed = []
-    for path, nodes in parse_sources("kafkaform").items():
-        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-        sources = {alias.name: node.module for node in imports for alias in node.names}
-        for node in nodes:
-            if not isinstance(node, ast.ClassDef) or "field" not in sources:
-                continue
-            decorated = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
-            expected = "dataclasses" if decorated else "kafkaform.core.values"
-            calls = {getattr(call.func, "id", "") for call in ast.walk(node) if isinstance(call, ast.Call)}
-            if "field" in calls and sources["field"] != expected:
-                mixed.append(f"{path}: {node.name}")
-    assert mixed == []
-
-
-def find_classes(package: str) -> dict[str, list[str]]:
-    found = defaultdict(list)
-    for path, nodes in parse_sources(package).items():
-        for node in nodes:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(f"{path}:{node.lineno}")
-    return found
-
-
-def test_public_class_names_are_unique() -> None:
-    ours, theirs = find_classes("kafkaform"), find_classes("spark_validation")
-    assert {name: places for name, places in [*ours.items(), *theirs.items()] if len(places) > 1} == {}
-    # The name that spark_validation, which knows nothing of kafkaform, still has in common with it.
-    assert ours.keys() & theirs.keys() <= {"Placement"}

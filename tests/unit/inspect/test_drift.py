@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import Desired, Diagnostic, FieldChange, ResourceRef, Severity, Undeclared
@@ -16,7 +15,6 @@ from kafkaform.inspect.drift import (
     Drift,
     DriftCause,
     DriftVerdict,
-    Form,
     Unmanaged,
     find_drift,
     find_history,
@@ -24,33 +22,12 @@ from kafkaform.inspect.drift import (
     plan_adoption,
 )
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans import strategies
 from tests.support.plans.audit import Story
-from tests.support.plans.drift import NO_RECORD, declared_in, drift_in, drifts
+from tests.support.plans.drift import NO_RECORD, drift_in, drifts
 from tests.support.plans.scenes import DAY, WEEK, Watched, absent, create_topic, declare_topic, topic
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
-
-
-def forms(drift: Drift) -> dict[str, Form]:
-    return {drifted.ref.name: drifted.form for drifted in drift.resources}
-
-
-def test_drifted_field_changes_from_live_to_declared(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=DAY)
-    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
-    (first,) = drifted.fields
-    assert (first.change.path, first.change.before, first.change.after) == (RETENTION, DAY, WEEK)
-    assert (first.declared, first.left_alone) == (True, False)
-
-
-def test_missing_and_present_resources_drift_as_whole(memory: MemoryCluster) -> None:
-    create_topic(memory, "gone")
-    drift = drift_in(memory, declare_topic("a"), absent("gone"))
-    assert forms(drift) == {"a": Form.MISSING, "gone": Form.PRESENT}
-    assert [drifted.size for drifted in drift.resources] == [1, 1]
-    assert all(drifted.fields == () for drifted in drift.resources)
 
 
 def test_undeclared_config_is_drift_and_kept(memory: MemoryCluster) -> None:
@@ -88,24 +65,6 @@ def test_undeclared_configs_follow_undeclared_setting(
         assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
-def test_change_that_cannot_be_applied_is_drift(memory: MemoryCluster) -> None:
-    create_topic(memory, "shrunk", 6)
-    create_topic(memory, "moved", 3, 1)
-    create_topic(memory, "cut", retention_ms=WEEK)
-    drift = drift_in(
-        memory,
-        declare_topic("shrunk", 3),
-        declare_topic("moved", 3, 3),
-        declare_topic("cut", retention_ms=DAY),
-    )
-    assert {d.ref.name: d.planned.status.value for d in drift.resources if d.planned} == {
-        "cut": "needs_consent",
-        "moved": "planned",
-        "shrunk": "refused",
-    }
-    assert drift.verdict is DriftVerdict.DRIFT
-
-
 def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     watched = Watched(memory)
@@ -127,22 +86,6 @@ def test_unknown_verdict_precedes_drift(memory: MemoryCluster, counts: bool) -> 
         assert Drift(Plan("memory"), drifted, listed, counts).verdict is expected
 
 
-@pytest.mark.parametrize(
-    ("unmanaged", "told", "verdict"),
-    [
-        (Unmanaged.IGNORE, None, DriftVerdict.CLEAN),
-        (Unmanaged.REPORT, (topic("mine"),), DriftVerdict.CLEAN),
-        (Unmanaged.ERROR, (topic("mine"),), DriftVerdict.DRIFT),
-    ],
-)
-def test_unmanaged_resource_follows_unmanaged_setting(
-    memory: MemoryCluster, unmanaged: Unmanaged, told: tuple[ResourceRef, ...] | None, verdict: DriftVerdict
-) -> None:
-    create_topic(memory, "mine")
-    drift = drift_in(memory, unmanaged=unmanaged)
-    assert (drift.unmanaged, drift.verdict) == (told, verdict)
-
-
 def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.hide(topic("a"))
@@ -156,38 +99,15 @@ def test_manifest_findings_are_not_drift_notes() -> None:
     assert [note.code for note in drift.notes] == ["KF411"]
 
 
-@given(
-    st.dictionaries(
-        st.from_regex(r"[a-z]{1,8}", fullmatch=True),
-        st.tuples(st.integers(1, 20), st.integers(1, 10**12).map(str), st.sampled_from(Undeclared)),
-        max_size=5,
-    )
-)
-def test_resource_created_as_declared_has_no_drift(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
-    cluster = MemoryCluster()
-    desired = []
-    for name, (partitions, retention, undeclared) in topics.items():
-        create_topic(cluster, name, partitions, retention_ms=retention)
-        desired.append(declare_topic(name, partitions, undeclared=undeclared, retention_ms=retention))
-    drift = drift_in(cluster, *desired)
-    assert (drift.verdict, drift.resources, drift.unchanged) == (DriftVerdict.CLEAN, (), len(topics))
-
-
-@given(strategies.plans())
-def test_every_difference_of_a_plan_is_reported_once(plan: Plan) -> None:
-    drift = find_drift(plan, declared_in(plan), NO_RECORD)
+@given(drifts())
+def test_every_difference_is_reported_once_and_adopted_or_refused(drift: Drift) -> None:
     refs = [drifted.ref for drifted in drift.resources]
     assert len(set(refs)) == len(refs)
-    assert {*refs} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
-    assert bool(drift.resources) == has_drift(plan)
-    assert drift.unrecorded == (NO_RECORD if refs else None)
-
-
-@given(drifts())
-def test_drifted_resource_is_adopted_or_refused(drift: Drift) -> None:
+    assert {*refs} == {c.ref for c in drift.plan.changes} | {u.ref for u in drift.plan.undeclared}
+    assert bool(refs) == has_drift(drift.plan)
     wanted = plan_adoption(drift)
     sorted_out = {edit.ref for edit in wanted.edits} | {ref for ref, _ in wanted.refused}
-    assert {drifted.ref for drifted in drift.resources} <= sorted_out
+    assert {*refs} <= sorted_out
     assert {*drift.unknown} <= sorted_out
     fields = sum(len(drifted.fields) for drifted in drift.resources)
     assert len(wanted.edits) <= fields

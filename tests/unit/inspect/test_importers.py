@@ -175,13 +175,3 @@ def test_count_in_defaults_is_omitted(tmp_path: Path) -> None:
     with_defaults = Context(defaults={"Topic": ({"partitions": 3, "replicationFactor": 3},)})
     made = convert(write(tmp_path, "topics: {a: {}}"), context=with_defaults)
     assert "partitions" not in made.files[0].text
-
-
-def test_defaults_of_a_fork_are_written(tmp_path: Path) -> None:
-    made = convert(write(tmp_path, FORK))
-    assert "partitions: 6\n  replicationFactor: 3\n" in made.files[0].text
-
-
-def test_terraform_plan_gives_planned_values(tmp_path: Path) -> None:
-    made = convert(write(tmp_path, TERRAFORM))
-    assert [ref.name for ref in made.refs] == ["ip=10.0.0.1", "ip=<default>"]

@@ -135,6 +135,13 @@ REFUSED = {
     "placeholder, whole": gitops("produces: [{team}]"),
     "terraform": 'resource "kafka_topic" "a" {\n  name = "a"\n}\n',
     "terraform, json": '{"resource": {"kafka_topic": {"a": {"name": "a"}}}}',
+    # No resource.
+    "no document": "# nothing\n",
+    "only comments": "# nothing\n---\n",
+    "empty list": "apiVersion: v1\nkind: List\nitems: []\n",
+    "plan without resources": '{"format_version": "1.0"}',
+    "log of terraform": '{"@level":"info"}\n{"@level":"info"}\n',
+    "saved plan of terraform": "PK\x03\x04",
     # Empty items.
     "empty topic": gitops("consumes: [a, ~]"),
     "empty operation": strimzi_user("{name: a}", rest="operations: [Read, '']"),
@@ -421,14 +428,6 @@ def test_unrelated_documents_do_not_stop_import(tmp_path: Path) -> None:
     assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 2
 
 
-@pytest.mark.parametrize("addresses", ["bootstrapAddrs", "zkAddrs"])
-def test_cluster_of_topicctl_may_have_variables(tmp_path: Path, addresses: str) -> None:
-    text = both(topicctl("name: c", f"{addresses}: ['${{KAFKA}}']"), topicctl("name: a"))
-    conversion = read(tmp_path, text)
-    assert [ref.name for ref in conversion.observation.resources] == ["a"]
-    assert len(conversion.notes.left_out) == 1
-
-
 def test_custom_acls_may_be_in_several_files(tmp_path: Path) -> None:
     acl = "{name: NAME., type: TOPIC, pattern: PREFIXED, principal: 'User:s', operation: READ}"
     text = gitops("produces: [a]") + "".join(
@@ -462,30 +461,6 @@ def test_computed_terraform_value_is_not_unknown(tmp_path: Path) -> None:
     configured = {"configuration": {"root_module": {"resources": declared}}}
     assert not read(tmp_path, terraform(type_, values, **plan)).observation.resources
     assert read(tmp_path, terraform(type_, values, **plan, **configured)).observation.resources
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("# nothing\n---\n", "is empty"),
-        ("apiVersion: v1\nkind: List\nitems: []\n", "is empty"),
-        ('{"format_version": "1.0"}', "is empty"),
-        ('{"@level":"info"}\n{"@level":"info"}\n', "is the log of Terraform"),
-        ("PK\x03\x04", "is a saved plan of Terraform"),
-    ],
-)
-def test_file_without_resources_is_explained(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        read(tmp_path, text)
-    (problem,) = caught.value.problems
-    assert problem.message.startswith(message)
-
-
-def test_nested_lists_of_kubernetes_are_read(tmp_path: Path) -> None:
-    user = strimzi_user("{name: a}").replace("\n", "\n    ").strip()
-    text = f"kind: List\nitems:\n- kind: List\n  items:\n  - {user}\n"
-    assert len(rights(read(tmp_path, text))) == 1
 
 
 def test_terraform_source_is_refused_as_template(tmp_path: Path) -> None:

@@ -160,15 +160,6 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
-def test_consent_option_plans_reset(cluster: MemoryCluster) -> None:
-    (change,) = reset(cluster, "earliest", allow="ConsumerGroup/g:offset-reset").plan.changes
-    assert change.status is Status.PLANNED
-
-
-def test_topic_without_partitions_selects_all_partitions(cluster: MemoryCluster) -> None:
-    assert moves(reset(cluster, "earliest", "a").plan)["offsets.a:2"] == (None, 10)
-
-
 def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
     planned = reset(cluster, "current")
     assert planned.plan.changes == ()
@@ -180,13 +171,6 @@ def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
     request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
     planned = make_reset(request, cluster, Settings(), None, NOW)
     assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
-
-
-def test_active_group_is_refused(cluster: MemoryCluster) -> None:
-    cluster.join("g")
-    (change,) = reset(cluster, "earliest", allow="destructive").plan.changes
-    assert change.status is Status.REFUSED
-    assert "member" in (change.reason or "")
 
 
 def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
@@ -257,16 +241,6 @@ def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
     assert first.result is Result.FAILED
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
-
-
-def test_offsets_that_move_are_reported(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def time_passes(_: float) -> None:
-        cluster.commit("g", {("a", 0): 51})
-
-    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", time_passes)
-    plan = reset(cluster, "earliest", allow="destructive").plan
-    assert "KF407" in [note.code for note in plan.diagnostics]
-    assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
 def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,13 +20,7 @@ from kafkaform.core.model import (
     Severity,
     State,
 )
-from kafkaform.inspect.resource_status import (
-    Selection,
-    assemble,
-    get_expected_members,
-    list_shown_kinds,
-    read_status,
-)
+from kafkaform.inspect.resource_status import Selection, assemble, list_shown_kinds, read_status
 from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group, GroupReading, Position
@@ -243,12 +237,3 @@ def test_only_needed_groups_are_requested() -> None:
     read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
     read_status(cluster, desired, Selection(("a",), ("Topic",)))
     assert cluster.requested == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
-
-
-def test_team_and_expected_members_are_read_from_intent() -> None:
-    assert Intent(labels={"owner": "b", "team": "a"}).team == "a"
-    assert Intent(labels={"owner": "b"}).team == "b"
-    assert Intent().team == ""
-    assert get_expected_members(Intent(spec={"members": {"expected": 6}})) == 6
-    assert get_expected_members(Intent(spec={"members": {"max": 6}})) is None
-    assert get_expected_members(Intent()) is None

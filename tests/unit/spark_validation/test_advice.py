@@ -35,7 +35,6 @@ from tests.support.skew.simulation import (
     hot_key,
     hot_over_time,
     lying,
-    mixed_partitioners,
     name_keys,
     spread_over,
     written_since,
@@ -140,12 +139,6 @@ def test_advised_salts_give_promised_ratio(make: Callable[[], SimulatedTopic], l
         assert topic.share(topic.keys.index(key)) / len(into) <= (limits.max_key_share or 1.0)
 
 
-def test_useless_split_is_not_advised() -> None:
-    topic = mixed_partitioners(MANY, KEYS, share=0.0)
-    advice = analyse_topic(topic, limits=SkewLimits(max_partition_ratio=1.01)).advice
-    assert "salts" not in " ".join(advice)
-
-
 def hot_by_records_and_bytes(share: float, byte_share: float) -> SimulatedTopic:
     """One key has a share of the records, and another one of the bytes."""
     random = np.random.default_rng(0)
@@ -229,16 +222,7 @@ def placed_alike(by: str, partitions: int) -> list[int]:
 
 @pytest.mark.parametrize("by", EACH_PARTITIONER[1:])
 @pytest.mark.parametrize(
-    "counts",
-    [
-        {1.0: 12},
-        {0.5: 6, 1.0: 12},
-        {0.97: 6, 1.0: 12},
-        {0.97: 6, 1.0: 13},
-        {0.97: 9, 1.0: 40},
-        {0.3: 3, 0.6: 6, 1.0: 12},
-    ],
-    ids=str,
+    "counts", [{1.0: 12}, {0.97: 6, 1.0: 13}, {0.97: 9, 1.0: 40}, {0.3: 3, 0.6: 6, 1.0: 12}], ids=str
 )
 def test_salts_are_chosen_by_effective_partitioner(by: str, counts: dict[float, int]) -> None:
     partitions = [*counts.values()][-1]
@@ -255,24 +239,6 @@ def test_salts_are_chosen_by_effective_partitioner(by: str, counts: dict[float, 
         assert case.max_mean_ratio.value == pytest.approx(
             carried_out(topic, {}, case.partitions, by), rel=1e-6
         )
-
-
-def test_two_keys_give_no_suffixes() -> None:
-    codes = np.where(np.random.default_rng(0).random(100_000) < 0.8, 0, 1)
-    for by in ("murmur2", "crc32"):
-        at = hash_keys(by, name_keys(2))[codes] % 12
-        assert "#" not in " ".join(analyse_topic(lying(at, codes, name_keys(2), 12)).advice)
-
-
-def test_unknown_partitioner_gives_no_suffixes() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, MANY)
-    codes[random.random(MANY) < 0.3] = 0
-    own = random.integers(0, 12, KEYS)
-    result = analyse_topic(lying(own[codes], codes, name_keys(KEYS), 12))
-    sentence = find_advice(result, "split key")
-    assert " into 5 salts, " in sentence
-    assert "#" not in sentence
 
 
 def test_more_partitions_are_called_useless_only_if_key_exceeds_goal() -> None:
@@ -319,7 +285,7 @@ def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
         ]
 
 
-@pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.02, 50.0), (0.01, 100.0)])
+@pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.01, 100.0)])
 def test_key_hot_at_end_of_log_has_current_peak(part: float, times: float) -> None:
     random = np.random.default_rng(1)
     codes = random.integers(1, KEYS, MANY)
@@ -338,13 +304,7 @@ def test_key_hot_at_end_of_log_has_current_peak(part: float, times: float) -> No
     assert (facts.key_hash, facts.key_peak, facts.ongoing) == (digest, peak(result), True)
     assert find_advice(result, f"Check what writes key {digest} now")
     # Of a tenth of the records the peak is seen less sharply, but never as more than it is.
-    for seed in range(3):
-        assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10, seed=seed)) <= 1.1 * times
-
-
-def test_fewer_members_than_even_partitions_give_no_advice() -> None:
-    group = GroupResult("g", "range", tuple(MemberShare((n,), 1 / 12) for n in range(6)), 1.0)
-    assert advise(replace(scene("balanced"), groups=(group,)), SkewLimits(), NO_KEYS) == ()
+    assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10)) <= 1.1 * times
 
 
 @pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])

@@ -10,13 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kafkaform.core.values import replace
-from spark_validation import wording
-from spark_validation.hashing import PARTITIONERS, Int64s, Keys
+from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.key_counts import Bools, Floats
 from spark_validation.results import (
     MixedFacts,
-    OwnPlacement,
     PartitionChange,
     PartitionIncrease,
     RepartitionFacts,
@@ -67,8 +64,8 @@ def names(result: TopicResult) -> tuple[str, ...]:
     return tuple(cause.name for cause in result.causes)
 
 
-def uniform_codes(seed: int, keys: int = KEYS) -> Int64s:
-    return np.random.default_rng(seed).integers(0, keys, RECORDS)
+def uniform_codes(seed: int) -> Int64s:
+    return np.random.default_rng(seed).integers(0, KEYS, RECORDS)
 
 
 def hash_codes(by: str, codes: npt.ArrayLike) -> Int64s:
@@ -79,9 +76,9 @@ PART = np.arange(RECORDS) / RECORDS
 """How much of the log was written before each record."""
 
 
-def grow_topic(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEYS) -> SimulatedTopic:
+def grow_topic(by: str, counts: dict[float, int], seed: int) -> SimulatedTopic:
     """One partitioner; partition counts by the part of the log up to which they held."""
-    codes = uniform_codes(seed, keys)
+    codes = uniform_codes(seed)
     count = np.select([until > PART for until in counts], [*counts.values()])
     return lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), [*counts.values()][-1])
 
@@ -89,8 +86,7 @@ def grow_topic(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEY
 @READ
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
 @pytest.mark.parametrize(
-    ("before", "partitions", "at"),
-    [(6, 12, 0.5), (4, 6, 0.3), (6, 12, 0.9), (12, 13, 0.5), (1, 6, 0.4), (2, 3, 0.5)],
+    ("before", "partitions", "at"), [(6, 12, 0.9), (4, 6, 0.3), (12, 13, 0.5), (1, 6, 0.4)]
 )
 def test_partition_increase_is_found_for_every_partitioner(
     by: str, before: int, partitions: int, at: float, records: int, seed: int
@@ -110,9 +106,7 @@ def test_partition_increase_is_found_for_every_partitioner(
 
 @READ
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
-@pytest.mark.parametrize(
-    "counts", [(3, 6, 12), (4, 6, 12), (1, 3, 12), (10, 11, 12), (2, 4, 8), (2, 4, 8, 16)]
-)
+@pytest.mark.parametrize("counts", [(1, 3, 12), (10, 11, 12), (2, 4, 8, 16)])
 def test_several_increases_are_found_with_times(
     by: str, counts: tuple[int, ...], records: int, seed: int
 ) -> None:
@@ -127,18 +121,6 @@ def test_several_increases_are_found_with_times(
         assert_between(increase, until)
 
 
-@READ
-@pytest.mark.parametrize("by", EACH_PARTITIONER)
-def test_increase_is_not_dated_by_records_of_later_count(by: str, records: int, seed: int) -> None:
-    result = analyse_topic(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
-    increases = repartition(result).increases
-    assert [(item.earlier, item.later) for item in increases] == [(3, 6), (6, 12)]
-    for increase, at in zip(increases, (0.8, 0.88), strict=True):
-        assert_between(increase, at)
-        assert increase.first_after_ms is not None
-        assert increase.first_after_ms < START_MS + (at + 0.06) * RECORDS
-
-
 def assert_between(increase: PartitionIncrease, at: float) -> None:
     """Assert that the times of an increase enclose it, and not much else; `at` is a part of the log."""
     low, high = increase.last_before_ms, increase.first_after_ms
@@ -148,23 +130,15 @@ def assert_between(increase: PartitionIncrease, at: float) -> None:
     assert abs(high - low) < RECORDS / 6
 
 
-def change_partitioner(first: str, then: str, at: float, seed: int = 0, keys: int = KEYS) -> SimulatedTopic:
-    codes = uniform_codes(seed, keys)
-    return lying(
-        np.where(at > PART, hash_codes(first, codes), hash_codes(then, codes)) % 12,
-        codes,
-        name_keys(KEYS),
-        12,
-    )
-
-
 @READ
 @pytest.mark.parametrize(
     ("first", "then"), [("crc32", "murmur2"), ("murmur2", "crc32"), ("fnv1a", "murmur2"), ("crc32", "fnv1a")]
 )
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.85])
 def test_former_partitioner_has_ended(first: str, then: str, at: float, records: int, seed: int) -> None:
-    result = analyse_topic(change_partitioner(first, then, at, seed), records, seed)
+    codes = uniform_codes(seed)
+    placed = np.where(at > PART, hash_codes(first, codes), hash_codes(then, codes)) % 12
+    result = analyse_topic(lying(placed, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     facts = mix(result)
     assert facts.now == then
@@ -215,42 +189,6 @@ def test_five_increases_are_found(by: str, counts: dict[float, int], records: in
 
 
 @READ
-@pytest.mark.parametrize("by", ["crc32", "fnv1a", "murmur2_kafkajs"])
-def test_late_records_by_earlier_count_are_not_second_cause(by: str, records: int, seed: int) -> None:
-    """Of keys of very uneven frequency, three of ten records lie by the earlier count for a while."""
-    random = np.random.default_rng(seed)
-    weights = 1 / np.arange(1, KEYS + 1) ** 1.1
-    codes = random.choice(KEYS, RECORDS, p=weights / weights.sum())
-    late = (random.random(RECORDS) < 0.3) & (PART < 0.72)
-    count = np.where((PART < 0.7) | late, 6, 12)
-    result = analyse_topic(lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), 12), records, seed)
-    assert names(result) == ("repartitioned", "hot_keys"), result.causes
-    assert [increase.earlier for increase in repartition(result).increases] == [6]
-    assert repartition(result).explained > 0.999
-    assert result.what_if_withheld is None
-
-
-@pytest.mark.parametrize("by", EACH_PARTITIONER)
-def test_single_partition_records_are_ascribed_to_current_partitioner(by: str) -> None:
-    result = analyse_topic(grow_topic(by, {0.4: 1, 1.0: 6}))
-    facts = repartition(result)
-    assert facts.increases[-1].partitioners == (by,)
-    assert facts.misplaced == pytest.approx(0.4 * 5 / 6, abs=0.01)
-
-
-@READ
-@pytest.mark.parametrize("by", ["murmur2", "crc32", "fnv1a"])
-def test_increase_without_later_records_is_only_cause(by: str, records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    topic = lying(hash_codes(by, codes) % 6, codes, name_keys(KEYS), 12)
-    result = analyse_topic(topic, records, seed)
-    assert "mixed_partitioners" not in names(result), result.causes
-    assert result.causes[0].name == "repartitioned"
-    assert result.what_if
-    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
-
-
-@READ
 @pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
 @pytest.mark.parametrize("partitions", [5, 12, 16])
 def test_each_fnv1a_variant_is_single_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
@@ -264,16 +202,6 @@ def test_each_fnv1a_variant_is_single_partitioner(by: str, partitions: int, reco
     assert result.partitioners[result.causes[0].placement.partitioner or "other"] == 1.0
     assert result.what_if
     assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
-
-
-@READ
-@pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
-def test_fnv1a_variant_beside_murmur2_is_named(by: str, records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
-    at = np.where(second, hash_codes(by, codes), hash_codes("murmur2", codes)) % 12
-    facts = mix(analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed))
-    assert [*facts.partitioner_shares] == ["murmur2", by]
 
 
 @READ
@@ -292,37 +220,6 @@ def test_records_sent_to_fixed_partition_are_reported(
     assert match is not None, result.advice
     assert float(match.group(1)) == pytest.approx(100 * share, rel=0.15)
     assert "repartitioned" not in names(result)
-
-
-@READ
-def test_ended_fixed_partition_records_are_not_increase(records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    stray = (np.random.default_rng(seed + 99).random(RECORDS) < 0.3) & (PART < 0.6)
-    at = np.where(stray, 0, hash_codes("murmur2", codes) % 12)
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
-    assert "repartitioned" not in names(result), result.causes
-    assert mix(result).now == "murmur2"
-    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
-
-
-@READ
-def test_prefix_partitioner_keeps_keys_on_single_partition(records: int, seed: int) -> None:
-    prefixes = 40
-    random = np.random.default_rng(seed)
-    shares = 1 / np.arange(1, prefixes + 1) ** 1.5
-    codes = random.choice(prefixes, RECORDS, p=shares / shares.sum()) + prefixes * random.integers(
-        0, KEYS // prefixes, RECORDS
-    )
-    keys = [f"tenant{number % prefixes}-{number}".encode() for number in range(KEYS)]
-    of_prefix = PARTITIONERS["murmur2"](Keys.from_list([key.split(b"-")[0] for key in keys]))
-    topic = lying(of_prefix[codes] % 12, codes, keys, 12)
-    assert topic.ratio() > 4
-    result = analyse_topic(topic, records, seed)
-    assert "repartitioned" not in names(result)
-    assert result.causes[0].placement == OwnPlacement(None, None, 0)
-    assert result.keys_stay is True
-    assert not [item for item in result.advice if "partitioner=" in item or "Find" in item], result.advice
-    assert result.advice[0] == wording.OWN_PARTITIONER
 
 
 def test_even_custom_partitioner_is_balanced() -> None:
@@ -344,28 +241,6 @@ def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int
 
 
 @READ
-def test_hot_key_placed_by_producer_is_not_mixed_partitioners(records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
-    codes[hot] = 0
-    at = np.where(hot, (hash_codes("murmur2", codes) + 5) % 12, hash_codes("murmur2", codes) % 12)
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
-    assert "hot_keys" in names(result)
-    assert not isinstance(result.causes[0].facts, MixedFacts) or "crc32" not in mix(result).partitioner_shares
-    assert not [item for item in result.advice if "partitioner=" in item], result.advice
-
-
-@READ
-def test_increase_with_partitioner_change_names_both(records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    at = np.where(PART < 0.5, hash_codes("crc32", codes) % 6, hash_codes("murmur2", codes) % 12)
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
-    assert names(result) == ("repartitioned",)
-    assert repartition(result).newer == "murmur2"
-    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
-
-
-@READ
 def test_partitioners_mixed_after_increase_are_both_causes(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
@@ -377,26 +252,6 @@ def test_partitioners_mixed_after_increase_are_both_causes(records: int, seed: i
 
 
 RECORDED = PartitionChange(6, 12, START_MS + 60_000, START_MS + 60_000, "the audit record")
-
-
-@READ
-def test_recorded_increase_dates_records_without_order(records: int, seed: int) -> None:
-    topic = grow_topic("crc32", {0.5: 6, 1.0: 12}, seed)
-    random = np.random.default_rng(seed)
-    topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
-    unknown = analyse_topic(topic, records, seed)
-    assert names(unknown) == ("repartitioned",)
-    assert repartition(unknown).increases[0].last_before_ms is None
-    known = analyse_topic(topic, records, seed, partition_changes=lambda: (RECORDED,))
-    assert names(known) == ("repartitioned",)
-    assert repartition(known).increases[0].known == RECORDED
-
-
-def test_recorded_increase_is_found_with_few_keys() -> None:
-    topic = grow_topic("murmur2", {0.5: 6, 1.0: 12}, keys=6)
-    random = np.random.default_rng(0)
-    topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
-    assert names(analyse_topic(topic, partition_changes=lambda: (RECORDED,)))[0] == "repartitioned"
 
 
 def test_recorded_increase_without_moved_keys_is_not_cause() -> None:
@@ -458,7 +313,7 @@ PARTITIONERS_OVER_TIME: dict[str, tuple[Hours, int, float, str]] = {
 """The hours at which CRC32 places a share of the records, all hours, that share, and what is true of it."""
 
 
-@pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1), (8_000, 2)])
+@pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1)])
 @pytest.mark.parametrize("name", PARTITIONERS_OVER_TIME)
 def test_returning_partitioner_has_not_ended(name: str, records: int, seed: int) -> None:
     on, hours, share, truth = PARTITIONERS_OVER_TIME[name]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -9,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from spark_validation.analysis import AnalysisContext, LogFacts, analyse
+from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import EVEN_RATIO
 from spark_validation.hashing import Int64s
 from spark_validation.imbalance import chance_limit
@@ -21,10 +20,8 @@ from spark_validation.results import (
     NullKeysFacts,
     RepartitionFacts,
     SkewCause,
-    SkewLimits,
     TopicResult,
 )
-from spark_validation.windows import Span, plan_windows
 from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     DAY_MS,
@@ -37,9 +34,7 @@ from tests.support.skew.simulation import (
     bursts,
     clean_log,
     compact_log,
-    count_sample,
     counted_by_offsets,
-    draw_sample,
     few_keys,
     hash_keys,
     hot_key,
@@ -87,27 +82,8 @@ def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
     return cause.facts
 
 
-def place_codes(codes: npt.ArrayLike, at: npt.ArrayLike, partitions: int) -> SimulatedTopic:
-    """A topic whose producers choose partitions themselves."""
-    return lying(np.asarray(at), codes, name_keys(KEYS), partitions)
-
-
 def murmur2_of(codes: npt.ArrayLike) -> Int64s:
     return hash_keys("murmur2", name_keys(KEYS))[np.asarray(codes, dtype=np.int64)]
-
-
-def change_times(
-    topic: SimulatedTopic, of: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
-) -> SimulatedTopic:
-    return replace(topic, times=tuple(of(times) for times in topic.times))
-
-
-def all_at_once(topic: SimulatedTopic) -> SimulatedTopic:
-    return change_times(topic, lambda times: np.full(len(times), START_MS))
-
-
-def round_to_minutes(topic: SimulatedTopic) -> SimulatedTopic:
-    return change_times(topic, lambda times: times // 60_000 * 60_000)
 
 
 KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
@@ -183,46 +159,6 @@ def test_explained_part_is_ratio_without_key() -> None:
     facts = facts_of(cause, HotKeysFacts)
     assert facts.keys[0].share == pytest.approx(topic.share(0))
     assert (facts.ratio.value, facts.ratio_without) == pytest.approx((ratio, without))
-
-
-def test_few_uneven_keys_are_diagnosed_as_hot() -> None:
-    codes = np.random.default_rng(0).integers(0, 24, 200_000)
-    codes[: len(codes) // 2] = 0
-    topic = build_topic(np.random.default_rng(1).permutation(codes), name_keys(24), 12)
-    assert names(analyse_topic(topic))[0] == "hot_keys"
-
-
-@SEEDS
-@pytest.mark.parametrize("records", [3_000, 20_000])
-def test_batched_null_keys_are_not_bursts(records: int, seeds: range) -> None:
-    for seed in seeds:
-        topic = null_keys(records, 2_000, share=0.5, seed=seed)
-        for read in (FULL, records // 5):
-            assert names(analyse_topic(topic, read, seed))[0] == "null_keys"
-
-
-@SEEDS
-def test_large_batches_of_null_keys_are_not_second_cause(seeds: range) -> None:
-    for seed in seeds:
-        random = np.random.default_rng(seed)
-        codes = random.integers(0, KEYS, 120_000)
-        at = murmur2_of(codes) % 12
-        null = np.flatnonzero(random.random(len(codes)) < 0.5)
-        codes[null] = NULL
-        at[null] = np.repeat(random.integers(0, 12, len(null) // 3_000 + 1), 3_000)[: len(null)]
-        for read in (FULL, 20_000):
-            assert "bursty" not in names(analyse_topic(place_codes(codes, at, 12), read, seed))
-
-
-@pytest.mark.parametrize("keep", [5_000, 18_000])
-def test_unequal_retention_is_not_burst(keep: int) -> None:
-    topic = hot_key(300_000, KEYS)
-    kept = [Span(number, max(0, end - keep), end) for number, end in enumerate(topic.ends)]
-    for records in (FULL, 20_000):
-        plan = plan_windows(kept, records=records, seed=1)
-        counts, layout = count_sample(topic, plan)
-        result = analyse("orders", counts, plan, layout, AnalysisContext(mode="sample", limits=SkewLimits()))
-        assert names(result) == ("balanced",)
 
 
 DAY = 48_000
@@ -306,11 +242,11 @@ def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
     }.get(kind, sticky)
     null &= (kind != "since half-way") | (np.arange(DAY) > DAY / 2)
     codes[null], at[null] = NULL, where[null]
-    return spread_over(place_codes(codes, at, 12))
+    return spread_over(lying(at, codes, name_keys(KEYS), 12))
 
 
 @SEEDS
-@pytest.mark.parametrize("share", [0.03, 0.3, 1.0])
+@pytest.mark.parametrize("share", [0.03, 1.0])
 @pytest.mark.parametrize(
     ("kind", "chosen"),
     [
@@ -338,17 +274,6 @@ def test_partitions_that_producers_choose_for_null_keys_are_named(
             assert advised is not bool(chosen) or (share < 0.1 and not advised and not chosen)
 
 
-def test_null_keys_left_to_partitioner_are_even() -> None:
-    chosen, left = nulls_on("one", 0.3, 0), nulls_on("batches", 0.3, 0)
-    assert (analyse_topic(chosen).spread, analyse_topic(left).spread) == ("uneven", "even")
-
-
-def test_null_key_ratio_has_single_verdict() -> None:
-    result = analyse_topic(nulls_on("batches", 1.0, 1))
-    assert facts_of(result.causes[0], NullKeysFacts).spread == "evenly"
-    assert "evenly" not in (result.what_if_withheld or "evenly")
-
-
 def draw_windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedTopic:
     """Keys of windows as Kafka Streams writes them: a user, and the start of the window in 8 bytes."""
     random = np.random.default_rng(seed)
@@ -374,7 +299,7 @@ def share_between(topic: SimulatedTopic, start_ms: float, end_ms: float) -> npt.
     ("users", "minutes", "exponent"),
     [
         (1_000, 60, 1.2),
-        (300, 30, 1.0),
+        pytest.param(300, 30, 1.0, marks=pytest.mark.nightly("more windows")),
         pytest.param(1_000, 60, 1.0, marks=pytest.mark.nightly("more windows")),
         pytest.param(1_000, 5, 1.0, marks=pytest.mark.nightly("more windows")),
     ],
@@ -403,39 +328,13 @@ def test_keys_of_time_windows_are_not_bursts(
 def test_single_reordered_record_is_not_burst(hours: int, seeds: range) -> None:
     for seed in seeds:
         random = np.random.default_rng(seed)
-        topic = spread_over(build_topic(random.permutation(30_000), name_keys(30_000), 500))
+        topic = spread_over(build_topic(random.permutation(6_000), name_keys(6_000), 100))
         at = [times.copy() for times in topic.times]
-        partition = int(random.integers(0, 500))
+        partition = int(random.integers(0, 100))
         at[partition][int(random.integers(0, len(at[partition])))] += hours * 3_600_000
         reordered = replace(topic, times=tuple(at))
         for log in (None, LogFacts(count_between=counted_by_offsets(topic))):
             assert names(analyse_topic(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
-
-
-def test_few_misplaced_records_do_not_hide_current_partitioner() -> None:
-    """Six of 48,000 records, though they are more than one in a thousand since the change."""
-    random = np.random.default_rng(1)
-    codes = random.integers(0, KEYS, DAY)
-    newer = np.arange(DAY) >= 0.85 * DAY
-    at = np.where(newer, murmur2_of(codes), hash_keys("crc32", name_keys(KEYS))[codes]) % 12
-    strays = random.choice(np.flatnonzero(newer)[2_400:], 6, replace=False)
-    at[strays] = (at[strays] + 1) % 12
-    (cause,) = analyse_topic(spread_over(place_codes(codes, at, 12))).causes
-    assert facts_of(cause, MixedFacts).now == "murmur2"
-
-
-def test_single_key_per_partition_is_balanced() -> None:
-    codes = np.random.default_rng(0).integers(0, 12, 200_000)
-    assert names(analyse_topic(place_codes(codes, codes, 12))) == ("balanced",)
-
-
-def test_hot_key_precedes_null_keys_as_cause() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[random.random(len(codes)) < 0.3] = 0
-    codes[random.random(len(codes)) < 0.5] = NULL
-    result = analyse_topic(build_topic(codes, name_keys(KEYS), 12), 30_000)
-    assert names(result) == ("hot_keys", "null_keys")
 
 
 @pytest.mark.parametrize(("share", "partitions"), [(0.5, 12), (0.1, 12), (0.9, 12), (0.1, 2), (0.3, 120)])
@@ -443,50 +342,6 @@ def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partiti
     cause = analyse_topic(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
     assert cause.name == "mixed_partitioners"
     assert facts_of(cause, MixedFacts).partitioner_shares["crc32"] == pytest.approx(share, abs=0.04)
-
-
-def test_second_partitioner_is_found_among_frequent_keys() -> None:
-    random = np.random.default_rng(2)
-    weights = np.arange(1, KEYS + 1) ** -1.5
-    codes = random.choice(KEYS, 300_000, p=weights / weights.sum())
-    topic = build_topic(codes, name_keys(KEYS), 12, crc32=random.random(300_000) < 0.5)
-    for records in (FULL, 30_000):
-        causes = {cause.name: cause for cause in analyse_topic(topic, records).causes}
-        assert "crc32" in facts_of(causes["mixed_partitioners"], MixedFacts).partitioner_shares
-        assert "repartitioned" not in causes
-
-
-def test_keys_ignored_by_producers_are_mixed() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(0, KEYS, 200_000)
-    (ignored,) = analyse_topic(place_codes(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
-    assert [*facts_of(ignored, MixedFacts).partitioner_shares] == ["other"]
-    assert "No known partitioner explains where the records are" in ignored.evidence
-
-
-@pytest.mark.parametrize("partitions", [2, 3])
-def test_partitioner_change_is_not_partition_increase(partitions: int) -> None:
-    codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
-    topic = build_topic(codes, name_keys(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
-    for records in (FULL, 30_000):
-        facts = facts_of(analyse_topic(topic, records).causes[0], MixedFacts)
-        ended = facts.ended_after_ms or 0, facts.ended_before_ms or 0
-        assert facts.now == "murmur2"
-        assert ended[0] <= START_MS + 100_000 <= ended[1] < ended[0] + 60_000
-
-
-@SEEDS
-@pytest.mark.parametrize("keys", [2, 3, 10])
-@pytest.mark.parametrize("unordered", [False, True])
-def test_few_keys_of_two_partitioners_are_not_partition_increase(
-    keys: int, unordered: bool, seeds: range
-) -> None:
-    for seed in seeds:
-        random = np.random.default_rng(seed)
-        called = [f"{seed}-{number}".encode() for number in range(keys)]
-        topic = build_topic(random.integers(0, keys, 50_000), called, 12, crc32=random.random(50_000) < 0.5)
-        result = analyse_topic(all_at_once(topic) if unordered else topic, 20_000)
-        assert result.causes[0].name == "mixed_partitioners", (seed, result.causes)
 
 
 @pytest.mark.parametrize("records", [FULL, SAMPLE])
@@ -498,19 +353,7 @@ def test_partition_increase_is_located_in_offsets(records: int) -> None:
     assert step.start <= int(np.searchsorted(topic.times[0], START_MS + MANY // 2)) <= step.end
 
 
-@pytest.mark.parametrize("of", [all_at_once, round_to_minutes])
-def test_partition_increase_is_reported_without_good_timestamps(
-    of: Callable[[SimulatedTopic], SimulatedTopic],
-) -> None:
-    topic = of(repartition(300_000, KEYS, 12, before=6))
-    for records in (FULL, 30_000):
-        assert analyse_topic(topic, records).causes[0].name == "repartitioned"
-    mixed = of(mixed_partitioners(300_000, KEYS))
-    for records in (FULL, 30_000):
-        assert analyse_topic(mixed, records).causes[0].name == "mixed_partitioners"
-
-
-@pytest.mark.parametrize("start", [0.0, 0.3, 0.9, 0.95])
+@pytest.mark.parametrize("start", [0.0, 0.95])
 @pytest.mark.parametrize(("length", "within"), [(0.05, 0.9), (0.1, 0.6)])
 def test_burst_is_found_at_any_time(start: float, length: float, within: float) -> None:
     count = 300_000
@@ -571,39 +414,6 @@ def test_burst_is_found_among_misdated_records(share: float, by: float) -> None:
         assert names(analyse_topic(topic, records))[0] == "bursty"
 
 
-@SEEDS
-@pytest.mark.parametrize(("partitions", "records"), [(3, 5_000), (12, 12_000)])
-@pytest.mark.parametrize("fast", [1, 10])
-def test_constant_hot_key_among_aborted_transactions_is_not_burst(
-    partitions: int, records: int, fast: int, seeds: range
-) -> None:
-    """Windows meet transactions that were committed, or none: by offsets as by times (of two minutes, and of
-    seconds, which are too few to be compared) it is chance which.
-    """
-    for seed in seeds:
-        log = abort_transactions(120_000, 5_000, partitions, share=0.5, transaction=400, hot=0.3, seed=seed)
-        topic = change_times(log, lambda at: START_MS + (at - START_MS) // fast)
-        assert "bursty" not in names(analyse_topic(topic, records, seed)), seed
-
-
-@pytest.mark.parametrize("keys", [1, 4])
-def test_late_keys_have_peak_when_several_burst_together(keys: int) -> None:
-    """The burst in other partitions is counted by offsets: windows do not show where it began."""
-    random = np.random.default_rng(0)
-    codes = random.integers(10, KEYS, MANY)
-    late = (np.arange(MANY) >= 0.95 * MANY) & (random.random(MANY) < 0.8)
-    codes[late] = random.integers(0, keys, int(late.sum()))
-    topic = build_topic(codes, name_keys(KEYS), 12)
-    key_hash = hashlib.sha256(topic.keys[0]).hexdigest()[:12]
-    for records, reach in ((FULL, 0.1), (SAMPLE, 0.25)):
-        counts, plan, layout = draw_sample(topic, records=records)
-        log = LogFacts(count_between=counted_by_offsets(topic))
-        context = AnalysisContext(mode="sample", limits=SkewLimits(), log=log)
-        result = analyse("orders", counts, plan, layout, context)
-        peak = next(key.peak for key in result.hot_keys if key.key_hash == key_hash)
-        assert peak == pytest.approx(20, rel=reach)
-
-
 def test_burst_among_many_partitions_is_found_with_fewer_points(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = bursts(MANY, KEYS, 48, stretches=1, length=0.1)
 
@@ -626,25 +436,3 @@ def test_burst_needs_offsets_by_time(known: bool) -> None:
     count = counted_by_offsets(topic) if known else lambda *_: None
     result = analyse_topic(topic, log=LogFacts(count_between=count))
     assert ("bursty" in [cause.name for cause in result.causes]) is known
-
-
-def test_temporarily_large_values_are_burst_by_bytes() -> None:
-    codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
-    at = np.arange(len(codes))
-    large = (murmur2_of(codes) % 12 == 3) & (at > 120_000) & (at < 150_000)
-    topic = build_topic(codes, name_keys(KEYS), 12, sizes=np.where(large, 5_000, 200))
-    for records in (FULL, 30_000):
-        cause = analyse_topic(topic, records).causes[0]
-        assert facts_of(cause, BurstFacts).by == "bytes"
-
-
-def test_burst_without_timestamps_is_found_by_slices() -> None:
-    random = np.random.default_rng(0)
-    steady = hot_key(300_000, KEYS, share=0.03)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[60_000:69_000] = 0
-    burst = build_topic(codes, name_keys(KEYS), 12)
-    for records in (FULL, 60_000):
-        assert "bursty" not in names(analyse_topic(all_at_once(steady), records))
-        cause = analyse_topic(all_at_once(burst), records).causes[0]
-        assert facts_of(cause, BurstFacts).parts == 10

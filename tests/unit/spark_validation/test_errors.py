@@ -97,19 +97,21 @@ def test_worker_error_text_is_restored(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
-def test_python_failure_on_executors_is_last_line(version: str, golden: SnapshotAssertion) -> None:
-    text = traceback_of(ModuleNotFoundError("No module named 'none'"))
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("none", "python_failed"),
+        ("numpy", "without_numpy"),
+        ("confluent_kafka.cimpl", "without_confluent-kafka"),
+    ],
+)
+def test_module_missing_on_executors_is_named(
+    version: str, module: str, name: str, golden: SnapshotAssertion
+) -> None:
+    text = traceback_of(ModuleNotFoundError(f"No module named '{module}'"))
     found = translate_error(from_worker(text, version), topic="t")
-    assert text_of(found) == golden(name="python_failed.txt")
-
-
-@pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
-def test_package_missing_on_executors_is_named(version: str, golden: SnapshotAssertion) -> None:
-    for module, package in (("numpy", "numpy"), ("confluent_kafka.cimpl", "confluent-kafka")):
-        text = traceback_of(ModuleNotFoundError(f"No module named '{module}'"))
-        found = translate_error(from_worker(text, version), topic="t")
-        assert isinstance(found, SparkMissing)
-        assert text_of(found) == golden(name=f"without_{package}.txt")
+    assert isinstance(found, SparkMissing) is name.startswith("without_")
+    assert text_of(found) == golden(name=f"{name}.txt")
 
 
 def test_python_missing_on_executors_is_named(golden: SnapshotAssertion) -> None:

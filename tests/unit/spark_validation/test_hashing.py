@@ -23,17 +23,11 @@ from spark_validation.hashing import (
     murmur2,
     reduce_all,
 )
-from tests.support.skew.hashing import SMALLEST, build_varied_keys
-
-KEYS = build_varied_keys()
+from tests.support.skew.hashing import SMALLEST
 
 
 def hashes_by(name: str, keys: list[bytes]) -> UInt32s:
     return hash_all(Keys.from_list(keys))[HASHES.index(name)]
-
-
-def test_crc32_matches_zlib() -> None:
-    assert hashes_by("crc32", KEYS).tolist() == [zlib.crc32(key) for key in KEYS]
 
 
 def test_fnv1a_matches_published_values() -> None:
@@ -97,7 +91,7 @@ def test_keys_of_several_blocks_are_hashed_individually() -> None:
     assert hashes_by("crc32", keys).tolist() == [zlib.crc32(key) for key in keys]
 
 
-@pytest.mark.parametrize("partitions", [2, 3, 5, 6, 12, 16, 48, 200])
+@pytest.mark.parametrize("partitions", [2, 5, 12, 200])
 def test_chance_of_no_matching_partitioner_matches_simulation(partitions: int) -> None:
     """The ways to take FNV-1a agree on half of all keys, and more often where the count is even."""
     keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])

@@ -23,14 +23,10 @@ def build_totals(*replicates: float, known: float = 0.0, fraction: float = 0.0) 
     ("freedom", "tail", "tabled"),
     [
         (1, 0.025, 12.706),
-        (2, 0.025, 4.303),
         (3, 0.025, 3.182),
-        (4, 0.025, 2.776),
         (9, 0.025, 2.262),
-        (15, 0.025, 2.131),
         (60, 0.025, 2.000),
         (3, 0.0005, 12.924),
-        (10, 0.005, 3.169),
         (5, 0.1, 1.476),
     ],
 )
@@ -70,10 +66,6 @@ def test_interval_of_unseen_or_complete_share_has_bound() -> None:
     assert (1 - none.high) ** 120 == pytest.approx(intervals.TAIL)
     every = intervals.share_interval(build_totals(0.25, 0.25, 0.25, 0.25), windows=120)
     assert (every.value, every.low, every.high) == (1.0, 1.0 - none.high, 1.0)
-
-
-def test_largest_unseen_share_decreases_with_windows() -> None:
-    assert intervals.largest_unseen(40) > intervals.largest_unseen(120) > 0
 
 
 # --- totals and their standard errors from slices ---------------------------------------------------
@@ -119,10 +111,6 @@ def test_deviation_decreases_with_fraction_read() -> None:
 def test_rounding_gives_no_deviation() -> None:
     thirds = ReplicatedTotals.from_replicates(np.full((3, 7), 0.1) * 1e9 / 3, np.zeros(3), 0.0)
     assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
-
-
-def test_ratio_to_zero_is_zero() -> None:
-    assert (build_totals(1.0, 2.0) / build_totals(0.0, 0.0)).total == 0.0
 
 
 def test_counts_are_weighted_by_unread_offsets() -> None:

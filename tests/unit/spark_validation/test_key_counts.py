@@ -13,15 +13,11 @@ from hypothesis import strategies as st
 from spark_validation.hashing import PARTITIONERS, Keys, hash_by
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
-    HOT_KEYS,
     MISFIT_COLUMNS,
     MISFITS,
-    SUFFIXES,
     CountsLayout,
-    HotKey,
     KeyCounts,
     candidate_counts,
-    hottest,
     pack,
     takes_suffix,
     unpack,
@@ -127,29 +123,6 @@ def test_partitioner_excluded_by_single_reducer_is_excluded() -> None:
         assert total.placed_by(24, "crc32") is total.placements[24]
 
 
-def hot(number: int, records: int, size: int) -> HotKey:
-    return HotKey(
-        f"{number:064x}",
-        8,
-        None,
-        np.array([[records]]),
-        np.array([[size]]),
-        {0: np.zeros(1 + SUFFIXES, np.int64)},
-    )
-
-
-def test_hot_keys_are_sorted_by_records_and_digest() -> None:
-    keys = [hot(3, 5, 1), hot(2, 9, 1), hot(1, 5, 1)]
-    assert [key.digest[-1] for key in hottest(keys, np.array([1.0]))] == ["2", "1", "3"]
-
-
-def test_number_of_kept_hot_keys_is_limited() -> None:
-    keys = [hot(n, 1_000 - n, n) for n in range(500)]
-    kept = hottest(keys, np.array([1.0]))
-    numbers = [int(key.digest, 16) for key in kept]
-    assert numbers == [*range(HOT_KEYS), *range(500 - HOT_BY_BYTES, 500)]
-
-
 @pytest.mark.parametrize(
     ("key", "takes"),
     [
@@ -164,19 +137,6 @@ def test_number_of_kept_hot_keys_is_limited() -> None:
         (bytes(range(240, 256)), False),
         (b'{"id":17}', False),
         (b'"order-17"', False),
-    ],
-    ids=[
-        "text",
-        "UTF-8",
-        "empty",
-        "long",
-        "little endian",
-        "Avro",
-        "Protobuf",
-        "windowed",
-        "UUID",
-        "JSON",
-        "JSON text",
     ],
 )
 def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
@@ -213,18 +173,20 @@ def test_topic_of_many_partitions_stays_small() -> None:
 # --- the partition counts that keys are placed on ---------------------------------------------------
 
 
-def test_candidate_counts_are_multiples_and_have_many_divisors() -> None:
-    assert candidate_counts(12, ()) == (12, 18, 24, 30, 36, 40, 42, 48)
-    assert candidate_counts(1, ()) == (1, 2, 3, 4)
-    assert candidate_counts(7, ()) == (7, 12, 14, 18, 20, 21, 24, 28)
-
-
-def test_requested_counts_are_added() -> None:
-    assert candidate_counts(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
-
-
-def test_candidate_counts_of_large_topic_are_multiples() -> None:
-    assert candidate_counts(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
+@pytest.mark.parametrize(
+    ("partitions", "requested", "counts"),
+    [
+        (12, (), (12, 18, 24, 30, 36, 40, 42, 48)),
+        (1, (), (1, 2, 3, 4)),
+        (7, (), (7, 12, 14, 18, 20, 21, 24, 28)),
+        (12, (5, 1000, 24), (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)),
+        (20_000, (), (20_000, 30_000, 40_000, 60_000, 80_000)),
+    ],
+)
+def test_candidate_counts_are_multiples_or_have_many_divisors(
+    partitions: int, requested: tuple[int, ...], counts: tuple[int, ...]
+) -> None:
+    assert candidate_counts(partitions, requested) == counts
 
 
 @pytest.mark.parametrize("count", [0, -3])

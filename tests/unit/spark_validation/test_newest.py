@@ -55,12 +55,6 @@ def test_newest_part_matches_written_records(topic: SimulatedTopic, records: int
             assert key.now.value == pytest.approx(truth.share(0), abs=0.03)
 
 
-def test_last_hour_is_newest_part_with_enough_records() -> None:
-    newest = analyse_newest(hot_over_time(lambda at: np.full(len(at), 0.3), 15)).now
-    assert newest is not None
-    assert newest.since_ms == pytest.approx(START_MS + 14 * HOUR, abs=HOUR / 20)
-
-
 @pytest.mark.parametrize("topic", [uniform(1_000), hot_over_time(lambda at: np.zeros(len(at)), 24, 3_000)])
 def test_newest_part_with_few_records_is_not_measured(topic: SimulatedTopic) -> None:
     result = analyse_newest(topic)

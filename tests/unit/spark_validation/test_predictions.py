@@ -10,14 +10,12 @@ import pytest
 from spark_validation.intervals import Weighting
 from spark_validation.predictions import what_if
 from spark_validation.results import Estimate
-from tests.support.skew.analysis import FULL, analyse_topic
+from tests.support.skew.analysis import FULL, analyse_topic, place_by_prefix
 from tests.support.skew.simulation import (
-    EACH_PARTITIONER,
     NULL,
     SimulatedTopic,
     build_topic,
     draw_sample,
-    empty,
     hash_keys,
     hot_key,
     lying,
@@ -56,50 +54,6 @@ def test_multiple_of_count_moves_keys_to_new_partitions_only() -> None:
     assert double.records_moved.low < 0.5 < double.records_moved.high
 
 
-def test_null_keys_are_spread_evenly_in_prediction() -> None:
-    topic = null_keys(60_000, 3, share=0.8)
-    counts, plan, _ = draw_sample(topic, records=6_000, candidates=(24,))
-    found = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
-    assert found.low < topic.ratio_on(24) < found.high
-    assert found.value < 24 / 3
-
-
-def grow_topic(partitioner: str, partitions: int, before: int, seed: int) -> SimulatedTopic:
-    """One partitioner places all keys; the first half of the records was placed on fewer partitions."""
-    codes = np.random.default_rng(seed).integers(0, KEYS, RECORDS)
-    hashed = hash_keys(partitioner, name_keys(KEYS))[codes]
-    counts = np.where(np.arange(RECORDS) < RECORDS / 2, before, partitions)
-    return lying(hashed % counts, codes, name_keys(KEYS), partitions)
-
-
-@pytest.mark.parametrize(
-    ("records", "seeds"),
-    [
-        (FULL, range(1)),
-        pytest.param(SAMPLE, range(10), marks=pytest.mark.nightly("the intervals of ten samples")),
-    ],
-    ids=["full", "samples"],
-)
-@pytest.mark.parametrize("partitioner", EACH_PARTITIONER)
-def test_prediction_after_increase_uses_current_partitioner(
-    partitioner: str, records: int, seeds: range
-) -> None:
-    inside, over_truth = 0, []
-    for seed in seeds:
-        case = analyse_topic(grow_topic(partitioner, 12, 6, seed), records, seed).what_if[1]
-        truth = grow_topic(partitioner, 24, 24, seed).ratio()
-        found = case.max_mean_ratio
-        inside += found.low - 1e-9 <= truth <= found.high + 1e-9
-        over_truth.append(found.value / truth)
-        if records == FULL:
-            assert found.value == pytest.approx(truth)
-            # Of every key, the latest record lies where the partitioner puts it on the present count.
-            assert case.keys_moved == pytest.approx(1 / 2, abs=0.01)
-            assert case.records_moved.value == pytest.approx(1 / 2, abs=0.01)
-    assert inside >= 0.9 * len(seeds)
-    assert np.mean(over_truth) == pytest.approx(1.0, abs=0.05)
-
-
 def test_prediction_after_switch_uses_newer_partitioner() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, RECORDS)
     newer = np.arange(RECORDS) >= RECORDS / 2
@@ -114,27 +68,6 @@ def test_prediction_with_two_partitioners_keeps_partitioner_of_key() -> None:
     assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
     mixture = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan))
     assert analyse_topic(topic).what_if[1] == mixture
-
-
-def test_empty_topic_has_zero_prediction() -> None:
-    counts, plan, _ = draw_sample(empty(), records=100, candidates=(6,))
-    nothing = Estimate.exact(0.0)
-    found = what_if(6, counts.placements[6], counts, Weighting.from_plan(plan))
-    assert (found.max_mean_ratio, found.byte_max_mean_ratio, found.records_moved) == (nothing,) * 3
-    assert found.keys_moved == 0.0
-
-
-def place_by_prefix(partitions: int) -> SimulatedTopic:
-    """An own partitioner hashes what is before a key's dash; the shares of prefixes fall like 1 / rank."""
-    random = np.random.default_rng(0)
-    prefixes = 40
-    shares = 1 / np.arange(1, prefixes + 1)
-    keys = [f"tenant{number % prefixes}-{number}".encode() for number in range(KEYS)]
-    codes = random.choice(prefixes, RECORDS, p=shares / shares.sum()) + prefixes * random.integers(
-        0, KEYS // prefixes, RECORDS
-    )
-    hashed = hash_keys("murmur2", tuple(key.split(b"-")[0] for key in keys))
-    return lying(hashed[codes] % partitions, codes, keys, partitions)
 
 
 def to_one_partition(partitions: int) -> SimulatedTopic:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import types
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -13,62 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from jsonschema_rs import Draft202012Validator as Acceptor
 
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
 from spark_validation import results
-from spark_validation.results import (
-    ArrivalPeriod,
-    Estimate,
-    SkewFinding,
-    SkewReport,
-    SkewVerdict,
-    from_document,
-    to_json,
-)
+from spark_validation.results import Estimate, SkewReport, SkewVerdict, from_document, to_json
 from tests.support.plans.strategies import examples
 from tests.support.skew.analysis import scene
-from tests.support.skew.scenes import build_result, empty, hot, report, what_if
+from tests.support.skew.scenes import build_result, hot, report, what_if
 
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)
-ACCEPTOR = Acceptor(SCHEMA)
 CLASSES = {
     name: value for name, value in vars(results).items() if is_dataclass(value) and name != "SkewLimits"
 }
-
-
-def full() -> SkewReport:
-    """A report in which every field has a value."""
-    topic = build_result(
-        "orders.v1",
-        hot_keys=[hot("a", Estimate(0.3, 0.2, 0.4), key="alice")],
-        what_ifs=[what_if(6, Estimate(1.4, 1.2, 1.6))],
-        advice=["Split it."],
-    )
-    sample = replace(topic.sample, since_ms=1_760_000_000_000, precision=0.01)
-    partitions = [
-        replace(partition, kept_from=5, kept_since_ms=1_760_000_000_000) for partition in topic.partitions
-    ]
-    topic = replace(
-        topic,
-        sample=sample,
-        partitions=tuple(partitions),
-        spread="uneven",
-        arrivals=(
-            ArrivalPeriod("common", 1_760_000_000_000, 1_760_000_009_000, (5, 3)),
-            ArrivalPeriod("made", None, 1_760_000_009_000, (9, 5)),
-        ),
-        arrivals_unknown="a partition has no leader",
-        keys_withheld="Compaction.",
-        what_if_withheld="Compaction.",
-        keys_since_ms=1_760_000_000_000,
-        retention_bytes=1_000,
-        findings=(SkewFinding("KF501", "error", "m", "s"), SkewFinding("KF504", "info", "m", None)),
-        policy=SkewVerdict("fail", ("m",)),
-    )
-    return replace(report(topic, empty("z")), cluster_name="prod")
 
 
 def plain(one: SkewReport) -> Any:
@@ -126,15 +82,6 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
         assert schema["additionalProperties"] is False
 
 
-def test_report_with_withheld_predictions_round_trips() -> None:
-    assert '"what_if_withheld"' not in to_json(report(build_result()))
-    topic = replace(build_result(), what_if=(), what_if_withheld="No known partitioner.")
-    document = plain(report(topic))
-    VALIDATOR.validate(document)
-    assert document["topics"][0]["what_if_withheld"] == "No known partitioner."
-    assert from_document(document).topics == (topic,)
-
-
 @pytest.mark.parametrize("scene_name", ["balanced", "few keys", "null keys", "many keys of uneven size"])
 def test_report_without_newer_facts_is_read(scene_name: str) -> None:
     made = report(scene(scene_name))
@@ -154,42 +101,10 @@ def test_every_field_is_described() -> None:
             assert "None" not in schema["description"]
 
 
-def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every place in a document that has a value."""
-    yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, below in items:
-        yield from places(below, (*path, step))
-
-
 def get_at(document: Any, path: tuple[str | int, ...]) -> Any:
     for step in path:
         document = document[step]
     return document
-
-
-def test_missing_and_surplus_fields_are_refused() -> None:
-    document = plain(replace(full(), topics=full().topics[:1]))
-    objects = [
-        path
-        for path in places(document)
-        if isinstance(get_at(document, path), dict)
-        and path[-1:] != ("partitioners",)
-        and 1 not in path
-        and 2 not in path
-    ]
-    assert len(objects) > 30
-    optional = {
-        field.name for kind in CLASSES.values() for field in fields(kind) if field.metadata == results.OMITTED
-    }
-    for path in objects:
-        for name in [*(name for name in get_at(document, path) if name not in optional), "surplus"]:
-            damaged = copy.deepcopy(document)
-            if name == "surplus":
-                get_at(damaged, path)[name] = 1
-            else:
-                del get_at(damaged, path)[name]
-            assert not ACCEPTOR.is_valid(damaged), (path, name)
 
 
 @pytest.mark.parametrize(
@@ -197,20 +112,17 @@ def test_missing_and_surplus_fields_are_refused() -> None:
     [
         (("format_version",), 2),
         (("created_at",), "yesterday"),
-        (("topics", 0, "diagnosis"), "fine"),
         (("topics", 0, "causes", 0, "name"), "fine"),
-        (("topics", 0, "sample", "mode"), "half"),
         (("topics", 0, "hot_keys", 0, "key_hash"), "alice"),
         (("topics", 0, "partitions", 0, "partition"), -1),
-        (("topics", 0, "partitions", 0, "partition"), 1.5),
-        (("topics", 0, "what_if", 0, "partitions"), 0),
-        (("topics", 0, "by_records", "cv", "low"), None),
         (("topics", 0, "policy", "status"), "maybe"),
         (("topics", 0, "partitioners", "murmur2"), "all"),
     ],
 )
 def test_invalid_report_values_are_refused(path: tuple[str | int, ...], value: object) -> None:
-    document = plain(full())
+    shown = [hot("a", Estimate(0.3, 0.2, 0.4))]
+    topic = build_result(hot_keys=shown, what_ifs=[what_if(6, Estimate(1.4, 1.2, 1.6))])
+    document = plain(report(replace(topic, policy=SkewVerdict("fail", ("m",)))))
     inner = get_at(document, path[:-1])
     assert inner[path[-1]] != value
     inner[path[-1]] = value

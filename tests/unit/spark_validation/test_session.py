@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -26,7 +23,6 @@ from spark_validation.errors import SparkMissing, SparkUnavailable
 from spark_validation.session import check_master, check_remote
 from tests.support.skew.sessions import start_refused
 
-ROOT = Path(__file__).parents[3]
 PASSWORD = 'Tr0ub4dor "horse" battery'
 
 
@@ -152,38 +148,6 @@ def test_missing_spark_connect_packages_are_named(monkeypatch: pytest.MonkeyPatc
     ):
         pytest.fail("it started")
     assert raised.value.hint == f"`pip install 'pyspark[connect]=={metadata.version('pyspark')}'`"
-
-
-CONNECTS = """
-import json, sys
-from spark_validation import session
-from spark_validation.configuration import SessionSettings
-from spark_validation.errors import SkewError
-session._CONNECT = {}
-try:
-    with session.start(SessionSettings(remote=sys.argv[1])):
-        print("started")
-except SkewError as error:
-    print(json.dumps([type(error).__name__, error.message, error.hint]))
-"""
-
-
-def test_spark_connect_import_error_is_reported(tmp_path: Path) -> None:
-    """In a process of its own: PySpark leaves variables behind, and takes `-c` for its own tests."""
-    script = tmp_path / "connects.py"
-    script.write_text(CONNECTS)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        done = subprocess.run(
-            [sys.executable, script, f"sc://127.0.0.1:{server.getsockname()[1]}"],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    kind, message, hint = json.loads(done.stdout)
-    assert (kind, done.stderr) == ("SparkMissing", "")
-    assert "must be installed" in message
-    assert "pyspark[connect]" in hint
 
 
 def java(folder: Path, text: str) -> Path:

@@ -13,12 +13,11 @@ import pytest
 
 from spark_validation import estimates, predictions
 from spark_validation.analysis import PASSES, AnalysisContext, analyse, plan_next_sample
-from spark_validation.estimates import estimate_distinct_keys
-from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.key_counts import KeyCounts
 from spark_validation.results import Estimate, SkewLimits, TopicResult
 from spark_validation.windows import SamplePlan, plan_windows
+from tests.support.nightly import select_daily
 from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
@@ -67,38 +66,6 @@ def width(judged: Judged) -> float:
     return sum(found.high - found.low for _, found in judged) / len(judged)
 
 
-def key_share(counts: KeyCounts, plan: SamplePlan, topic: SimulatedTopic, code: int = 0) -> Estimate:
-    """The estimate of one key; a key that the sample does not have has no interval to hold its share."""
-    digest = hashlib.sha256(topic.keys[code]).hexdigest()
-    for key in estimates.estimate_hot_keys(counts, Weighting.from_plan(plan)):
-        if digest.startswith(key.key_hash):
-            return key.share
-    return Estimate.exact(0.0)
-
-
-@cache
-def zipf_draws(draws: int) -> Mapping[str, Judged]:
-    topic = add_sizes(zipf(RECORDS, s=1.1))
-    hottest = int(topic.bytes.argmax())
-    judged: dict[str, Judged] = defaultdict(list)
-    for seed in range(draws):
-        counts, plan, _ = draw_sample(topic, records=SAMPLE, seed=seed, candidates=(24,))
-        weighting = Weighting.from_plan(plan)
-        fullest = estimates.estimate_partitions(counts, plan, weighting)[hottest]
-        by_bytes = measure_imbalance(weighting.estimate_partitions(counts.bytes))
-        what_if = predictions.what_if(24, counts.placements[24], counts, weighting)
-        judged["hottest partition by bytes"].append(
-            (float(topic.bytes[hottest] / topic.bytes.sum()), fullest.byte_share)
-        )
-        judged["bytes of the hottest partition"].append((float(topic.bytes[hottest]), fullest.bytes))
-        judged["ratio by bytes"].append((topic.byte_ratio(), by_bytes.max_mean_ratio))
-        judged["parallelism by bytes"].append((12 / topic.byte_ratio(), by_bytes.effective_parallelism))
-        judged["hot key"].append((topic.share(0), key_share(counts, plan, topic)))
-        judged["24 partitions"].append((topic.ratio_on(24), what_if.max_mean_ratio))
-        judged["distinct keys"].append((float(topic.distinct), estimate_distinct_keys(counts, weighting)))
-    return judged
-
-
 @SIMULATION
 @pytest.mark.parametrize("size", [2_000, 12_000, 40_000])
 @pytest.mark.parametrize("exponent", [None, 0.8, 1.1])
@@ -115,75 +82,6 @@ def test_intervals_of_listed_keys_allow_for_selection(exponent: float | None, si
                 judged.append((topic.byte_share(codes[key.key_hash]), key.byte_share))
     assert len(judged) > 40
     assert measure_coverage(judged) >= HELD
-
-
-@cache
-def burst_draws(draws: int) -> Judged:
-    topics = [bursts(RECORDS, stretches=10, length=0.015, seed=seed) for seed in range(10)]
-    judged = []
-    for seed in range(draws):
-        topic = topics[seed % len(topics)]
-        counts, plan, _ = draw_sample(topic, records=SAMPLE, seed=seed)
-        judged.append((topic.share(0), key_share(counts, plan, topic)))
-    return judged
-
-
-@pytest.mark.parametrize(
-    "measured",
-    [
-        "hottest partition by bytes",
-        "bytes of the hottest partition",
-        "ratio by bytes",
-        "parallelism by bytes",
-        "hot key",
-        "24 partitions",
-        "distinct keys",
-    ],
-)
-def test_zipf_interval_covers_truth(measured: str, draws: int) -> None:
-    assert measure_coverage(zipf_draws(draws)[measured]) >= HELD
-
-
-@pytest.mark.parametrize(
-    ("measured", "widest"),
-    [
-        ("hottest partition by bytes", 0.05),
-        ("hot key", 0.02),
-        ("ratio by bytes", 0.6),
-        ("24 partitions", 0.4),
-    ],
-)
-def test_zipf_interval_is_narrow_enough(measured: str, widest: float, draws: int) -> None:
-    assert width(zipf_draws(draws)[measured]) < widest
-
-
-def halve_intervals(judged: Judged) -> Judged:
-    """The same estimates, with intervals of half the width."""
-    return [(truth, Estimate(e.value, (e.value + e.low) / 2, (e.value + e.high) / 2)) for truth, e in judged]
-
-
-@SIMULATION
-def test_coverage_check_detects_halved_intervals(draws: int) -> None:
-    judged = {**zipf_draws(draws), "bursts": burst_draws(draws)}
-    del judged["distinct keys"]  # wider than they need to be
-    for name, found in judged.items():
-        assert measure_coverage(halve_intervals(found)) < HELD, name
-
-
-@SIMULATION
-def test_interval_covers_share_of_bursty_key(draws: int) -> None:
-    assert measure_coverage(burst_draws(draws)) >= HELD
-
-
-@SIMULATION
-def test_interval_covers_null_key_share(draws: int) -> None:
-    topic = null_keys(RECORDS, share=0.3)
-    judged: Judged = []
-    for seed in range(draws):
-        counts, plan, _ = draw_sample(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((topic.share(NULL), estimates.estimate_null_share(counts, Weighting.from_plan(plan))))
-    assert measure_coverage(judged) >= HELD
-    assert width(judged) < 0.12
 
 
 @SIMULATION
@@ -204,72 +102,65 @@ def test_interval_covers_ratio_of_similar_partitions(make: Any, draws: int) -> N
     assert abs(sum(found.value for _, found in judged) / draws - truth) < 0.03
 
 
-@SIMULATION
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: uniform(RECORDS, 20_000),
-        lambda: build_topic([n // 6 for n in range(RECORDS)], [b"%d" % n for n in range(20_000)], 12),
-    ],
-    ids=["keys at all times", "keys of one moment each"],
-)
-def test_interval_covers_number_of_distinct_keys(make: Callable[[], SimulatedTopic], draws: int) -> None:
-    topic = make()
-    judged: Judged = []
-    for seed in range(draws):
-        counts, plan, _ = draw_sample(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((float(topic.distinct), estimate_distinct_keys(counts, Weighting.from_plan(plan))))
-    assert measure_coverage(judged) >= HELD
-
-
-# --- logs with empty offsets, and others whose records are not spread evenly over windows ------------
-
-
 @dataclass(frozen=True)
-class Uneven:
-    """A topic of known distribution, in which it is hard for windows to be alike.
+class Sampled:
+    """A topic of known distribution.
 
     Attributes:
         topic: Makes it.
+        widest: How wide intervals may be on average, by what is measured.
         key: The code of a key that is more frequent than the others; None where there is none.
         count: The partition count that is predicted.
     """
 
     topic: Callable[[], SimulatedTopic]
+    widest: Mapping[str, float]
     key: int | None = None
     count: int = 24
 
 
-UNEVEN = {
+TOPICS = {
+    "zipf": Sampled(
+        lambda: zipf(RECORDS, s=1.1), {"hot key": 0.02, "ratio by bytes": 0.6, "what-if": 0.4}, key=0
+    ),
+    "bursts": Sampled(lambda: bursts(RECORDS, stretches=10, length=0.015), {"hot key": 0.2}, key=0),
+    "keys of one moment each": Sampled(
+        lambda: build_topic([n // 6 for n in range(RECORDS)], [b"%d" % n for n in range(20_000)], 12), {}
+    ),
     # 60 % of the transactions failed, for a while each time, on one key: its partition has half of the
     # offsets, and a twelfth of the records in stretches far between.
-    "aborted": Uneven(lambda: abort_transactions(RECORDS, hot=0.01), key=0),
+    "aborted": Sampled(
+        lambda: abort_transactions(RECORDS, hot=0.01),
+        {"ratio": 8.0, "what-if": 6.0, "hot key": 0.1, "distinct keys": 25_000},
+        key=0,
+    ),
     # 87 % of the offsets are empty: hardly any record in the old half, all of them in the newest part.
-    "compacted": Uneven(lambda: clean_log(hot_key(RECORDS, 8_000, share=0.02), dirty=0.06), key=0),
-    "growing key space": Uneven(lambda: growing(RECORDS, hot=0.01), key=0),
-    "sticky nulls": Uneven(lambda: null_keys(RECORDS, sticky_batch=400)),
-    "200 partitions": Uneven(lambda: uniform(RECORDS, 20_000, 200), count=400),
+    "compacted": Sampled(
+        lambda: clean_log(hot_key(RECORDS, 8_000, share=0.02), dirty=0.06),
+        {"ratio": 2.6, "what-if": 3.0, "hot key": 0.15, "distinct keys": 14_000},
+        key=0,
+    ),
+    "growing key space": Sampled(
+        lambda: growing(RECORDS, hot=0.01),
+        {"ratio by bytes": 0.25, "what-if": 0.22, "hot key": 0.005, "distinct keys": 50_000},
+        key=0,
+    ),
+    "sticky nulls": Sampled(
+        lambda: null_keys(RECORDS, sticky_batch=400),
+        {"ratio by bytes": 0.27, "what-if": 0.7, "distinct keys": 22_000, "null share": 0.2},
+    ),
+    "200 partitions": Sampled(
+        lambda: uniform(RECORDS, 20_000, 200),
+        {"ratio by bytes": 1.2, "what-if": 1.0, "what-if by bytes": 2.1, "distinct keys": 45_000},
+        count=400,
+    ),
 }
-MEASURES = (
-    "ratio",
-    "ratio by bytes",
-    "what-if",
-    "what-if by bytes",
-    "distinct keys",
-    "hot key",
-    "byte shares",
-)
-CASES = [
-    (name, measure)
-    for name, case in UNEVEN.items()
-    for measure in MEASURES
-    if measure != "hot key" or case.key is not None
-]
+EACH_TOPIC = pytest.mark.parametrize("name", select_daily(TOPICS, ["zipf"], "40 samples of each topic"))
 
 
 @cache
 def topic_of(name: str) -> SimulatedTopic:
-    return add_sizes(UNEVEN[name].topic())
+    return add_sizes(TOPICS[name].topic())
 
 
 def analyse_coverage(topic: SimulatedTopic, plan: SamplePlan, count: int) -> tuple[TopicResult, KeyCounts]:
@@ -278,23 +169,22 @@ def analyse_coverage(topic: SimulatedTopic, plan: SamplePlan, count: int) -> tup
 
 
 @cache
-def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str, ...]]:
-    """The estimates of first samples, and the diagnoses."""
-    case, topic = UNEVEN[name], topic_of(name)
+def sample_draws(name: str, draws: int) -> Mapping[str, Judged]:
+    """The estimates of first samples."""
+    case, topic = TOPICS[name], topic_of(name)
     truths = {
         "ratio": topic.ratio(),
         "ratio by bytes": topic.byte_ratio(),
         "what-if": topic.ratio_on(case.count),
         "what-if by bytes": topic.byte_ratio_on(case.count),
         "distinct keys": float(topic.distinct),
+        "null share": topic.share(NULL),
     }
     shares = topic.bytes / topic.bytes.sum()
     judged: dict[str, Judged] = defaultdict(list)
-    diagnoses = []
     for seed in range(draws):
         plan = plan_windows(spans(topic), records=SAMPLE, seed=seed)
         result, counts = analyse_coverage(topic, plan, case.count)
-        diagnoses.append(result.diagnosis)
         weighting = Weighting.from_plan(plan, counts.records)
         what_if = predictions.what_if(case.count, counts.placements[case.count], counts, weighting)
         found = {
@@ -303,6 +193,7 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
             "what-if": what_if.max_mean_ratio,
             "what-if by bytes": what_if.byte_max_mean_ratio,
             "distinct keys": result.distinct_keys,
+            "null share": result.null_key_share,
         }
         for measure, estimate in found.items():
             judged[measure].append((truths[measure], estimate))
@@ -312,51 +203,24 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
             # A key that is not among the hot ones has no interval.
             of_key = [key.share for key in result.hot_keys if digest.startswith(key.key_hash)]
             judged["hot key"] += [(topic.share(case.key), share) for share in of_key]
-    return judged, tuple(diagnoses)
+    return judged
 
 
-@SIMULATION
-@pytest.mark.parametrize(("name", "measure"), CASES)
-def test_interval_covers_truth_for_uneven_windows(name: str, measure: str, draws: int) -> None:
-    judged = uneven_draws(name, draws)[0][measure]
-    assert len(judged) >= draws / 2
-    assert measure_coverage(judged) >= HELD
+@EACH_TOPIC
+def test_interval_covers_truth(name: str, draws: int) -> None:
+    for measure, judged in sample_draws(name, draws).items():
+        assert len(judged) >= draws / 2
+        assert measure_coverage(judged) >= HELD, measure
 
 
-WIDEST = {
-    "aborted": {"ratio": 8.0, "what-if": 6.0, "hot key": 0.1, "distinct keys": 25_000},
-    "compacted": {"ratio": 2.6, "what-if": 3.0, "hot key": 0.15, "distinct keys": 14_000},
-    "growing key space": {"ratio by bytes": 0.25, "what-if": 0.22, "hot key": 0.005, "distinct keys": 50_000},
-    "sticky nulls": {"ratio by bytes": 0.27, "what-if": 0.7, "distinct keys": 22_000},
-    "200 partitions": {
-        "ratio by bytes": 1.2,
-        "what-if": 1.0,
-        "what-if by bytes": 2.1,
-        "distinct keys": 45_000,
-    },
-}
-
-
-@SIMULATION
-@pytest.mark.parametrize("name", UNEVEN)
-def test_intervals_are_narrow_enough_for_uneven_windows(name: str, draws: int) -> None:
-    judged, _ = uneven_draws(name, draws)
-    for measure, widest in WIDEST[name].items():
+@EACH_TOPIC
+def test_interval_is_narrow_enough(name: str, draws: int) -> None:
+    judged = sample_draws(name, draws)
+    for measure, widest in TOPICS[name].widest.items():
         assert width(judged[measure]) < widest, measure
 
 
 SPARSE = ("aborted", "compacted")
-
-
-@SIMULATION
-@pytest.mark.parametrize("name", SPARSE)
-def test_sparse_log_sample_is_diagnosed_as_full_log(name: str, draws: int) -> None:
-    """A key in few windows is neither a hot partition nor a burst, even before reading goes on."""
-    topic = topic_of(name)
-    whole, _ = analyse_coverage(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
-    assert whole.diagnosis == "balanced"
-    _, diagnoses = uneven_draws(name, draws)
-    assert diagnoses.count("balanced") >= 0.97 * draws
 
 
 @SIMULATION
@@ -371,10 +235,10 @@ def test_small_sample_of_even_compacted_log_is_balanced(dirty: float, size: int,
     assert diagnoses.count("balanced") >= 0.95 * draws
 
 
-@cache
-def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str, ...]]:
-    """The same when reading goes on until enough records came."""
-    case, topic = UNEVEN[name], topic_of(name)
+@SIMULATION
+@pytest.mark.parametrize("name", SPARSE)
+def test_further_reading_of_sparse_log_narrows_intervals(name: str, draws: int) -> None:
+    case, topic = TOPICS[name], topic_of(name)
     judged: dict[str, Judged] = defaultdict(list)
     diagnoses = []
     for seed in range(draws):
@@ -391,14 +255,7 @@ def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
         judged["ratio"].append((topic.ratio(), result.by_records.max_mean_ratio))
         judged["ratio by bytes"].append((topic.byte_ratio(), result.by_bytes.max_mean_ratio))
         judged["what-if"].append((topic.ratio_on(case.count), result.what_if[0].max_mean_ratio))
-    return judged, tuple(diagnoses)
-
-
-@SIMULATION
-@pytest.mark.parametrize("name", SPARSE)
-def test_further_reading_of_sparse_log_narrows_intervals(name: str, draws: int) -> None:
-    judged, diagnoses = larger_draws(name, draws)
-    first, _ = uneven_draws(name, draws)
+    first = sample_draws(name, draws)
     assert diagnoses.count("balanced") >= draws - draws // 60
     for measure, found in judged.items():
         assert measure_coverage(found) >= HELD, measure

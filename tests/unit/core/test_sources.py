@@ -1,20 +1,27 @@
-"""Numbers and nouns in messages agree, whatever the number is."""
+"""Sources as a whole: numbers and nouns in messages agree, classes have one name each, and their fields."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-import pytest
-
-from kafkaform.core.wording import counted, join_words, listed
-from kafkaform.plan.summary import word_consent_count
-from tests.support.sources import parse_sources
-
 ROOT = Path(__file__).parents[3]
+
+
+@cache
+def parse_sources(package: str) -> Mapping[str, Sequence[ast.AST]]:
+    """Return all nodes of each file of a package, by its path."""
+    return {
+        str(path.relative_to(ROOT)): [*ast.walk(ast.parse(path.read_text("utf-8")))]
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
 NOUNS = (
     "topic group partition broker replica member record key file line change resource commit offset value "
     "cluster finding error warning operation character command manifest divisor element window salt row "
@@ -105,28 +112,6 @@ def test_verbs_after_counts_agree() -> None:
     assert {(path, text) for path, text in find_numbers_before(VERB) if counts.match(text)} == AGREEING
 
 
-@pytest.mark.parametrize(
-    ("number", "noun", "verb"),
-    [
-        (0, "0 topics", "0 need consent"),
-        (1, "1 topic", "1 needs consent"),
-        (2, "2 topics", "2 need consent"),
-        (1_200, "1,200 topics", "1,200 need consent"),
-    ],
-)
-def test_numbers_agree_with_nouns_and_verbs(number: int, noun: str, verb: str) -> None:
-    assert (counted(number, "topic"), word_consent_count(number)) == (noun, verb)
-
-
-@pytest.mark.parametrize(
-    ("number", "short", "series"),
-    [(1, "a", "a"), (2, "a and 1 more topic", "a and b"), (3, "a and 2 more topics", "a, b and c")],
-)
-def test_lists_are_shortened_or_joined(number: int, short: str, series: str) -> None:
-    items = ["a", "b", "c"][:number]
-    assert (listed(items, 1, noun="topic"), join_words(items)) == (short, series)
-
-
 def test_and_joins_are_limited_to_two_modules() -> None:
     joined = {
         path
@@ -135,3 +120,36 @@ def test_and_joins_are_limited_to_two_modules() -> None:
         if '" and ".join' in (ROOT / path).read_text("utf-8")
     }
     assert joined == {"kafkaform/apply/moves/throttles.py", "kafkaform/rules/group_topics.py"}
+
+
+def test_field_function_matches_class_kind() -> None:
+    # msgspec's `field` in a dataclass, and the other way round, silently is the default value.
+    mixed = []
+    for path, nodes in parse_sources("kafkaform").items():
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        sources = {alias.name: node.module for node in imports for alias in node.names}
+        for node in nodes:
+            if not isinstance(node, ast.ClassDef) or "field" not in sources:
+                continue
+            decorated = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+            expected = "dataclasses" if decorated else "kafkaform.core.values"
+            calls = {getattr(call.func, "id", "") for call in ast.walk(node) if isinstance(call, ast.Call)}
+            if "field" in calls and sources["field"] != expected:
+                mixed.append(f"{path}: {node.name}")
+    assert mixed == []
+
+
+def find_classes(package: str) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path, nodes in parse_sources(package).items():
+        for node in nodes:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(f"{path}:{node.lineno}")
+    return found
+
+
+def test_public_class_names_are_unique() -> None:
+    ours, theirs = find_classes("kafkaform"), find_classes("spark_validation")
+    assert {name: places for name, places in [*ours.items(), *theirs.items()] if len(places) > 1} == {}
+    # The name that spark_validation, which knows nothing of kafkaform, still has in common with it.
+    assert ours.keys() & theirs.keys() <= {"Placement"}

@@ -3,15 +3,13 @@ from __future__ import annotations
 import json
 import subprocess
 from base64 import b64decode
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from kafkaform.core.errors import PlanFileError
@@ -30,7 +28,6 @@ from kafkaform.plan.plan_signature import (
     require_signed,
 )
 from tests.support.plans import strategies
-from tests.support.plans.json_places import places
 
 KEY = Ed25519PrivateKey.generate()
 OTHER = Ed25519PrivateKey.generate()
@@ -153,17 +150,6 @@ def test_signature_covers_purpose() -> None:
     unsigned = edit("signature", remove=True)
     assert "signed_for: requires signature" in read_refusal(json.dumps(unsigned), KEY)
     assert not SCHEMA.is_valid(unsigned)
-
-
-@given(st.data())
-def test_edited_signed_plan_is_refused(data: st.DataObject) -> None:
-    path = data.draw(st.sampled_from([path for path in places(json.loads(SIGNED)) if path]))
-    junk: st.SearchStrategy[Any] = st.sampled_from([None, True, 0, 1, 7, "", "x", "planned", [], {}])
-    document = edit(*path, value=data.draw(junk))
-    assume(json.dumps(document) != json.dumps(json.loads(SIGNED)))
-    with suppress(AttributeError, KeyError, TypeError):  # what is no plan any more has no digest
-        document["digest"] = document["digest"] if path == ("digest",) else digest_of(document)
-    read_refusal(json.dumps(document), KEY)
 
 
 @pytest.mark.parametrize(

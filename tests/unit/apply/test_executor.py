@@ -32,11 +32,10 @@ from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.facts import get_replicas
-from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
-from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
+from kafkaform.resources.replicas.layout import Layout
+from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
-from kafkaform.resources.values import fields_of
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal, Notes, fail, override
@@ -48,7 +47,6 @@ from tests.support.plans.scenes import (
     absent,
     create_topic,
     declare_topic,
-    judge_saved,
     plan_for,
     state_of,
     topic,
@@ -273,7 +271,6 @@ def test_unreachable_cluster_raises_before_requests(memory: MemoryCluster, time:
 )
 @pytest.mark.parametrize("error", [LOST, Unreachable("connection lost"), ClusterError("the client failed")])
 @pytest.mark.parametrize("carried_out", [True, False])
-@pytest.mark.parametrize("lag", [0, 4])
 def test_unknown_outcome_is_read_back(
     memory: MemoryCluster,
     time: FakeClock,
@@ -282,20 +279,19 @@ def test_unknown_outcome_is_read_back(
     sort: type[Operation],
     error: ClusterError,
     carried_out: bool,
-    lag: int,
 ) -> None:
     for name, partitions in start.items():
         create_topic(memory, name, partitions)
     plan = plan_for(memory, desired)
     before = state_of(memory, "a")
-    memory.lag(lag)
+    memory.lag(4)
     memory.fail_next(error, topic("a"), carried_out=carried_out)
     item = result_of(carry_out(plan, memory, time), "a")
     memory.lag(0)
     if carried_out:
         assert item.result is Result.APPLIED
         assert (sorts(item.done), item.not_done) == ([sort], ())
-        assert len(time.naps) == lag
+        assert len(time.naps) == 4
         assert plan_for(memory, desired).changes == ()
     else:
         assert item.result is Result.FAILED
@@ -304,20 +300,6 @@ def test_unknown_outcome_is_read_back(
         assert item.hint is not None
         assert sum(time.naps) >= VERIFY_TIMEOUT_S
         assert state_of(memory, "a") == before
-
-
-def test_unknown_outcome_of_whole_batch_ends_apply(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "z")
-    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
-    memory.fail_next(LOST, topic("a"), carried_out=True)
-    memory.fail_next(LOST, topic("b"))
-    watched = Watched(memory)
-    report = carry_out(plan, watched, time)
-    assert len(watched.requests) == 1
-    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "z": Result.NOT_TRIED}
-    assert not report.complete
-    assert not report.interrupted
-    assert carry_out(plan, memory, time).complete
 
 
 def test_unknown_config_outcome_prevents_partition_increase(memory: MemoryCluster, time: FakeClock) -> None:
@@ -346,19 +328,6 @@ def test_concurrent_equal_change_is_already_applied(memory: MemoryCluster, time:
     assert results(report) == {"same": Result.ALREADY, "other": Result.MOVED, "doomed": Result.ALREADY}
     assert "partitions 4 instead of 3" in result_of(report, "other").message
     assert result_of(report, "other").done == ()
-
-
-def test_concurrent_deletion_and_recreation_is_moved(memory: MemoryCluster, time: FakeClock) -> None:
-    uid = create_topic(memory, "a")
-    plan = plan_for(memory, absent("a"))
-
-    def meanwhile(_: object) -> None:
-        memory.execute([DeleteTopic(topic("a"), uid)])
-        create_topic(memory, "a", 1)
-
-    item = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
-    assert (item.result, item.done) == (Result.MOVED, ())
-    assert state_of(memory, "a") == {"partitions": 1, "replicationFactor": 1}
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -429,18 +398,6 @@ def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time:
         assert nap == pytest.approx(min(max(waited / 5, 0.02), 1.0))
         waited += nap
     assert start + waited == pytest.approx(time.time)
-
-
-def test_verification_ends_at_timeout(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    memory.lag(10**6)
-    report = carry_out(plan, memory, time)
-    item = result_of(report, "a")
-    assert item.result is Result.FAILED
-    assert item.message.startswith("accepted, not visible: ")
-    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
-    assert not report.complete
-    assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
 
 def test_verification_continues_while_changes_appear(memory: MemoryCluster, time: FakeClock) -> None:
@@ -705,19 +662,6 @@ def test_min_isr_is_lowered_before_replica_moves(memory: MemoryCluster, time: Fa
     assert asked.asked == [("AlterConfigs", 3), ("Reassign", 3)]
 
 
-def test_min_isr_is_not_raised_before_moves_finish(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
-    memory.pace(10_000)
-    report = carry_out(plan, memory, time, moves=MoveOptions(timeout_s=120))
-    item = result_of(report, "a")
-    assert item.result is Result.FAILED
-    assert item.message.startswith("not finished within 2m; 0 of 3 ")
-    assert sorts(item.not_done) == [Reassign, AlterConfigsInSync]
-    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1}
-    assert not memory.throttles(["a"])
-
-
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
 def test_min_isr_is_not_raised_after_early_end_of_moves(
     memory: MemoryCluster, time: FakeClock, end: str
@@ -763,61 +707,6 @@ def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock
     assert (observer.show_line.call_count, watched.requests) == (1, [])
 
 
-def test_running_moves_are_verified_until_finished(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    memory.pace(30)
-    plan = plan_for(memory, declare_topic("a", 3, 3))
-    targets = {("a", n): replicas for n, replicas in enumerate(placement_of(plan))}
-    memory.reassign(targets)
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"a": Result.APPLIED}
-    assert not memory.layout().reassigning
-
-
-def placement_of(plan: Plan) -> Assignment:
-    (planned,) = plan.changes
-    (after,) = (field.after for field in fields_of(planned.change) if field.path == "placement")
-    return parse_assignment(str(after))
-
-
-@pytest.fixture
-def leftovers(memory: MemoryCluster) -> MemoryThrottleJournal:
-    """The journal of an apply that left throttles, as the next one has it."""
-    journal, left = MemoryThrottleJournal(), Throttles({1: Rates(1000, 1000)})
-    journal.announce(left)
-    memory.set_throttles(left)
-    journal.run = 2
-    return journal
-
-
-def test_throttles_of_a_killed_apply_are_removed(
-    memory: MemoryCluster, time: FakeClock, leftovers: MemoryThrottleJournal
-) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    assert carry_out(plan, memory, time, throttle_journal=leftovers).complete
-    assert not memory.throttles(())
-    assert leftovers.gone == ["1.0"]
-
-
-@pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
-def test_early_end_leaves_recorded_throttles(
-    memory: MemoryCluster, time: FakeClock, leftovers: MemoryThrottleJournal, end: str
-) -> None:
-    for name in ("a", "b"):
-        create_topic(memory, name)
-    stop, notes, left = Event(), Notes(), memory.throttles(())
-    plan = plan_for(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b", 6))
-    watched = override(memory, throttles=fail(AssertionError("it was asked what is throttled")))
-    if end == "cluster gone":
-        memory.fail_next(Unreachable("nobody answers"), topic("a"))
-    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
-    options = {"stop": stop, "observer": notes, "guard": LimitedGuard(1 if end == "lock lost" else 2)}
-    report = carry_out(plan, watched, time, throttle_journal=leftovers, **options)
-    assert report.interrupted == (end in {"stopped", "Ctrl-C"})
-    assert (report.complete, notes.lines) == (False, [])
-    assert memory.throttles(()) == left != Throttles()
-
-
 def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
     """The record itself is not read where nothing is throttled."""
     journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
@@ -835,18 +724,6 @@ def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> N
     assert carry_out(plan, mute, time, observer=notes, throttle_journal=MemoryThrottleJournal()).complete
     (line,) = notes.lines
     assert line.endswith("nobody there")
-
-
-def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
-    memory.fail_next(NO, topic("c"))
-    memory.lag(1)
-    observer = Mock(spec=Observer)
-    carry_out(plan, memory, time, observer=observer)
-    observer.started.assert_called_once_with(4)
-    assert [call.args[1] for call in observer.finished.call_args_list] == [None, NO, None, None]
-    assert [call.args for call in observer.verifying.call_args_list] == [(3,), (2,)]
 
 
 NAMES = ("a", "b", "c", "d")
@@ -1025,11 +902,6 @@ def test_each_resource_ends_planned_unchanged_or_reported_partial(
     )
 
 
-def keep_minutes(log: list[Any]) -> Any:
-    """Return a journal that writes into a log, which may also have what a cluster was asked."""
-    return SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
-
-
 def test_each_request_is_preceded_by_lock_proof(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
@@ -1052,25 +924,6 @@ def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeC
     assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
     assert (report.complete, report.interrupted) == (False, False)
     assert carry_out(plan, memory, time).complete
-
-
-def test_moves_finished_after_lock_loss_are_done(memory: MemoryCluster, time: FakeClock) -> None:
-    """They go on all the same, and are over by the time that the cluster is read again."""
-    create_topic(memory, "a", 1, 3, retention_ms=DAY)
-    desired = declare_topic("a", 2, 2, retention_ms=WEEK)
-    plan = plan_for(memory, desired, allow="destructive")
-    memory.lag(1)
-    memory.pace(2)
-    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), LimitedGuard(3)
-
-    def guard() -> None:
-        proof()
-        watched.fail()
-
-    report = carry_out(plan, watched, time, guard=guard, throttle_journal=MemoryThrottleJournal())
-    item = result_of(report, "a")
-    assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
-    assert (item.not_done, item.in_doubt) == ((), ())
 
 
 def test_changes_before_lock_loss_are_verified(memory: MemoryCluster, time: FakeClock) -> None:
@@ -1112,23 +965,11 @@ def test_journal_has_intended_changes_only(memory: MemoryCluster, time: FakeCloc
     memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
     log: list[object] = []
     watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
-    report = carry_out(plan, watched, time, journal=keep_minutes(log))
+    journal = SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
+    report = carry_out(plan, watched, time, journal=journal)
     assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
     applied = {name for name, result in results(report).items() if result is Result.APPLIED}
     assert applied == {"changed", "new"}
-
-
-def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    stop = Event()
-    stop.set()
-    log: list[object] = []
-    report = carry_out(plan, memory, time, stop=stop, journal=keep_minutes(log))
-    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
-    assert memory.executed == []
-    assert carry_out(plan, memory, time).complete
-    assert carry_out(plan, memory, time, journal=keep_minutes(log)).complete
-    assert log == []
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
@@ -1139,11 +980,3 @@ def test_failing_journal_prevents_requests(
     with pytest.raises(type(broken)):
         carry_out(plan, watched, time, journal=SimpleNamespace(intend=fail(broken)))
     assert (watched.requests, memory.executed) == ([], [])
-
-
-def test_passed_observation_is_not_read_again(memory: MemoryCluster, time: FakeClock) -> None:
-    now = judge_saved(plan_for(memory, declare_topic("a")), memory)
-    readings: list[int] = []
-    watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))
-    apply(now.plan, watched, ApplyOptions(clock=time.clock), observation=now.observation)
-    assert readings == [0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
-from kafkaform.cli.safeguards import Safeguards, record_results
+from kafkaform.cli.safeguards import Safeguards
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
@@ -26,7 +25,6 @@ from tests.support.plans.scenes import (
     DAY,
     WEEK,
     FakeClock,
-    Watched,
     absent,
     create_topic,
     declare_topic,
@@ -158,19 +156,6 @@ def test_field_in_doubt_belongs_to_latest_change(story: Story) -> None:
     assert list_open(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 
 
-def test_open_changes_are_read_together_without_note(
-    memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    create_topic(memory, "a", retention_ms=WEEK)
-    plan = plan_for(memory, declare_topic("a", retention_ms=DAY), allow="Topic/a:retention-cut")
-    for _ in range(20):
-        kill_apply(plan, memory, done=False)
-    watched = Watched(memory)
-    record_results(read_earlier(memory, KEPT, "memory"), watched, "later")
-    assert watched.readings == [{topic("a"): {RETENTION: DAY}}]
-    assert capsys.readouterr().err == ""
-
-
 def test_incompletely_recorded_change_stays_open(memory: MemoryCluster, story: Story) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     made = {RETENTION: (None, DAY)}
@@ -228,15 +213,6 @@ def test_unreadable_record_is_noted_and_does_not_stop_apply(
     assert "the topic __kafkaform_audit cannot be read" in capsys.readouterr().err
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
     assert capsys.readouterr().err == ""
-
-
-def test_unwritable_result_is_noted_and_does_not_stop_apply(
-    memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kill_apply(plan_for(memory, declare_topic("a")), memory)
-    nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
-    record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
-    assert "audit.jsonl cannot be written" in capsys.readouterr().err
 
 
 def test_saved_plan_reads_earlier_record_without_audit(memory: MemoryCluster) -> None:

@@ -37,7 +37,6 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.resources.values import action_of, fields_of
 from tests.support.builds import builds
 from tests.support.plans.audit import ALICE, COMMON
-from tests.support.plans.damage import damage_json
 from tests.support.plans.strategies import hostile_text, planned_changes
 
 AT = "2026-11-03T12:00:00.000Z"
@@ -168,24 +167,6 @@ def test_fields_in_doubt_are_settled_by_later_result() -> None:
     (entry,) = read(lines[0], *result(UPDATE, CONFIGS, not_done=(EXTRA,), **unsure), lines[-1]).entries
     assert entry.outcome is not None
     assert entry.outcome.result == "applied"
-
-
-def test_long_result_in_doubt_is_split() -> None:
-    offsets = {("a" * 200, number): number for number in range(9_000)}
-    planned, in_doubt = PlannedChange(Create(GROUP, {}), Status.PLANNED), (ResetOffsets(GROUP, offsets),)
-    done = CommitInitialOffsets(GROUP, {"orders": "earliest"})
-    lines = result(planned, done, result=Result.FAILED, not_done=in_doubt, in_doubt=in_doubt)
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= MAX_LINE_BYTES
-    documents = [json.loads(line) for line in lines]
-    unsure = [path for document in documents for path in document["in_doubt"]]
-    assert unsure == [*map(partition_path, offsets)]
-    assert [path for document in documents for path in document["done"]] == ["offsets.orders"]
-
-
-@pytest.mark.parametrize("word", ["applied", "already", "failed", "moved", "not_tried"])
-def test_every_result_has_recorded_name(word: str) -> None:
-    assert json.loads(result(UPDATE, result=Result[word.upper()])[0])["result"] == word
 
 
 def test_run_ids_sort_by_time_and_timestamps_are_utc() -> None:
@@ -330,22 +311,6 @@ def test_damaged_line_does_not_hide_other_entries(line: str) -> None:
     log = read(line, INTENT, RESULT)
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
-
-
-def test_damaged_record_line_is_skipped_and_reported() -> None:
-    whole = json.dumps(json.loads(intent(UPDATE, Consent(str(REF), "retention-cut", "it is over"))[0]))
-    damages = damage_json(whole)
-    for kind in damages.keys() - {"not UTF-8", "no format"}:
-        for content in damages[kind]:
-            log = read(content.decode(), *intent(UPDATE))
-            assert [entry.id for entry in log.entries] == ["run.1"], content
-            assert log.problems, content
-
-
-def test_surrogate_characters_are_replaced_in_record() -> None:
-    common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
-    (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
-    assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
 def test_newer_formats_and_damaged_lines_are_reported() -> None:

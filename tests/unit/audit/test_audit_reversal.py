@@ -85,13 +85,6 @@ def test_single_offset_is_restored_by_reset_command(story: Story) -> None:
     assert "`kafkaform reset g --topic orders:2 --to 41`" in orders
 
 
-def test_equal_offsets_are_restored_by_single_reset_command(story: Story) -> None:
-    same = reset(story, {**{f"offsets.orders:{n}": (0, 7) for n in range(12)}, "offsets.prices:3": (0, 7)})
-    (refused,) = plan_undo(story, same, desired=(Desired(GROUP, {}),)).refused
-    assert "`kafkaform reset g --topic orders:0-11 --topic prices:3 --to 0`" in refused
-    assert "(13 partitions)" in refused
-
-
 def test_differing_offsets_are_restored_from_file(story: Story) -> None:
     different = reset(story, {f"offsets.orders:{n}": (n, 70) for n in range(12)})
     found = plan_undo(story, different, desired=(Desired(GROUP, {}),))
@@ -122,14 +115,6 @@ def test_field_changed_by_later_apply_needs_force(story: Story) -> None:
     (reason,) = found.refused
     assert "apply run1 changed it again, to 1h; --force" in reason
     assert RESTORED in plan_undo(story, change, desired=now, force=True).edits
-
-
-def test_later_apply_without_effect_is_ignored(story: Story) -> None:
-    change = cut(story)
-    story.add("update", "orders", {RETENTION: (DAY, "1")}, result="failed")
-    story.add("update", "orders", {"partitions": (1, 2)})
-    story.add("update", "prices", {RETENTION: (DAY, "1")})
-    assert plan_undo(story, change, desired=CUT).refused == []
 
 
 def test_later_apply_without_result_needs_force(story: Story) -> None:
@@ -165,13 +150,6 @@ def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
     found = plan_undo(story, cut(story, result=result), desired=CUT, force=True)
     assert (found.edits, found.refused) == ([], [])
     assert f"({result})" in found.notes[0]
-
-
-def test_only_applied_fields_are_restored(story: Story) -> None:
-    both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
-    change = story.add("update", "orders", both, result="failed", done=[RETENTION])
-    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
-    assert plan_undo(story, change, desired=now).edits == [RESTORED]
 
 
 def test_change_without_result_needs_force(story: Story) -> None:

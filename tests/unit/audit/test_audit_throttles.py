@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
 from kafkaform.audit.entries import parse_record
-from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import MAX_LINE_BYTES
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
@@ -45,14 +44,6 @@ def test_announced_throttles_are_left_for_next_apply(memory: MemoryCluster) -> N
     assert [(leftover.id, leftover.throttles) for leftover in second.read_leftovers()] == [("aaa.1", SOME)]
     second.record_removal(second.read_leftovers())
     assert throttle_journal(memory, "ccc").read_leftovers() == []
-
-
-def test_announcements_are_removed_individually(memory: MemoryCluster) -> None:
-    first, second = throttle_journal(memory, "aaa"), Throttles({3: Rates(5, 5)})
-    item = first.announce(SOME)
-    first.announce(second)
-    first.record_removal(item)
-    assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [second]
 
 
 def test_removal_recorded_in_one_sink_counts_for_both(memory: MemoryCluster, tmp_path: Path) -> None:
@@ -126,10 +117,3 @@ def test_long_throttle_announcement_is_split(topics: int, partitions: int) -> No
     log = parse_record(lines, "here")
     assert log.problems == ()
     assert union(entry.throttles for entry in log.throttles) == throttles
-
-
-def test_throttle_journal_has_topic_and_file_sink(memory: MemoryCluster, tmp_path: Path) -> None:
-    both = throttle_journal(memory, "aaa", AuditSettings(file=tmp_path / "audit.jsonl"))
-    topic, file = both.sinks
-    assert isinstance(topic, TopicSink)
-    assert isinstance(file, FileSink)

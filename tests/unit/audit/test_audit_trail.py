@@ -10,7 +10,6 @@ from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied, Unreachable
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story, recorded_apply
 from tests.support.plans.moves import fail, override
@@ -34,12 +33,6 @@ def test_settings_are_listed_newest_first_with_author(story: Story) -> None:
     assert values(story, "partitions") == [3]
 
 
-def test_change_without_effect_sets_no_value(story: Story) -> None:
-    for result in ("failed", "moved", "not_tried", "already"):
-        story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
-    assert values(story) == []
-
-
 def test_change_without_result_is_uncertain(story: Story) -> None:
     """A deletion or a creation that may not have been ends nothing: what was set before may still be so."""
     story.add("create", "orders", {RETENTION: (None, WEEK)})
@@ -57,11 +50,6 @@ def test_change_without_result_is_uncertain(story: Story) -> None:
 
 
 HALF = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
-
-
-def test_completed_part_of_failed_change_counts(story: Story) -> None:
-    story.add("update", "orders", HALF, result="failed", done=[RETENTION])
-    assert (values(story), values(story, "partitions")) == ([DAY], [])
 
 
 def test_field_in_doubt_is_uncertain(story: Story) -> None:
@@ -104,13 +92,6 @@ def test_recreation_ends_earlier_settings(story: Story) -> None:
     assert values(story) == [DAY]
 
 
-def test_other_resources_kinds_and_fields_do_not_count(story: Story) -> None:
-    story.add("update", "orders", {RETENTION: (WEEK, DAY)}, kind="ConsumerGroup")
-    story.add("update", "prices", {RETENTION: (WEEK, DAY)})
-    story.add("update", "orders", {"partitions": (1, 2)})
-    assert values(story) == []
-
-
 def test_replaced_since_compares_times(story: Story) -> None:
     first = story.add("create", "orders", {"partitions": (None, 1)})
     story.add("update", "orders", {"partitions": (1, 2)})
@@ -137,16 +118,6 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert trail.replaced_since(ORDERS, "", uid) is replaced
     assert trail.was_recreated_by(ORDERS, "run0") is (action == "recreate")
     assert not trail.was_recreated_by(ORDERS, "run1")
-
-
-def test_missing_record_is_empty_trail(memory: MemoryCluster, tmp_path: Path) -> None:
-    for audit in (AuditSettings(), AuditSettings(False), AuditSettings(file=tmp_path / "none.jsonl")):
-        assert read_trail(memory, audit, "memory").settings(ORDERS, RETENTION) == ()
-
-
-def test_disabled_audit_topic_is_not_read(memory: MemoryCluster) -> None:
-    silent = override(memory, read_audit=fail(AssertionError("asked")))
-    assert read_trail(silent, AuditSettings(topic=False), "any").settings(ORDERS, RETENTION) == ()
 
 
 @pytest.mark.parametrize("topic_too", [True, False])
@@ -189,9 +160,3 @@ def test_unreadable_audit_file_is_reported(memory: MemoryCluster, tmp_path: Path
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
     odd = AuditSettings(False, tmp_path / "odd.jsonl")
     assert read_trail(memory, odd, "any").settings(ORDERS, "x") == ()
-
-
-def test_incomplete_entry_keeps_known_values(story: Story) -> None:
-    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
-    story.entries[0] = replace(entry, complete=False)
-    assert values(story) == [DAY]

@@ -14,9 +14,9 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.model import FieldChange, Status
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
@@ -26,7 +26,7 @@ from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
-from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
+from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -158,38 +158,12 @@ def test_static_placement_needs_broker_support() -> None:
     assert find_refusal(plan_for(cluster, declare_topic("a", 4, 2, retention_ms="-7")))
 
 
-def test_unsupported_change_is_refused() -> None:
-    fixed = build_cluster(sort=Fixed)
-    place_topic(fixed, "a", [1, 2], [2, 3])
-    moved = find_refusal(plan_for(fixed, declare_topic("a", 2, 3)))
-    assert "does not support AlterPartitionReassignments" in moved
-    altered = find_refusal(plan_for(fixed, declare_topic("a", 2, 2, retention_ms="9")))
-    assert "does not support AlterConfigs" in altered
-
-
-class Fixed(MemoryCluster):
-    """A cluster that moves no replicas, and alters no configs, as Azure Event Hubs does not."""
-
-    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-        lacking = {Reassign: "AlterPartitionReassignments", AlterConfigs: "AlterConfigs"}
-        return [NotOffered(lacking[type(o)]) if type(o) in lacking else None for o in operations]
-
-
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
     """Return the requests of a plan; the possible ones are carried out."""
     operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
     for operation in operations:
         assert isinstance(operation, Reassign) or memory.execute([operation]) == [None]
     return operations
-
-
-def test_partitions_with_mixed_replication_become_equal(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
-    memory.replicate(topic("a"), (2, 1))
-    plan = plan_for(memory, declare_topic("a", 2, 2))
-    found = list_fields(plan)
-    assert found["replicationFactor"].before == "1-2"
-    assert [len(replicas) for replicas in read_target(plan)] == [2, 2]
 
 
 def test_partitions_without_placement_are_placed_by_controller(memory: MemoryCluster) -> None:
@@ -240,24 +214,6 @@ def test_static_topic_is_created_as_listed(memory: MemoryCluster) -> None:
     assert plan_for(memory, desired).changes == ()
 
 
-def test_min_isr_increase_follows_replicas(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declare_topic("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
-    operations = KINDS["Topic"].operations(plan.changes[0].change)
-    assert [type(operation) for operation in operations] == [AlterConfigs, Reassign, AlterConfigsInSync]
-    assert operations[-1] == AlterConfigsInSync(topic("a"), {"min.insync.replicas": "2"}, least_in_sync=2)
-    assert plan.broker_validated
-
-
-def test_plan_shows_copied_bytes_and_duration(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [1])
-    memory.fill(topic("a"), 2_000_000_000)
-    plan = plan_for(memory, declare_topic("a", 2, 2))
-    reason = list_fields(plan)["placement"].assessment.reason
-    assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
-    assert reason.endswith(" at 50 MB/s per broker)")
-
-
 def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
         place_topic(memory, name, replicas)
@@ -295,20 +251,6 @@ def test_saved_plan_shows_duration_at_configured_throttle(
     message = find_message(now, "KF429")
     assert message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
     assert message.endswith(rate)
-
-
-def test_saved_plan_keeps_placements(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declare_topic("a", 3, 2))
-    assert save_plan(plan).changes == plan.changes
-
-
-def test_replication_factor_above_live_brokers_is_refused(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 1])
-    memory.stop_broker(3)
-    plan = plan_for(memory, declare_topic("a", 2, 3), declare_topic("b"))
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
-    assert plan.changes[0].reason
 
 
 def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:

@@ -112,10 +112,6 @@ def build_document(plan: Plan = PLAN, header: PlanHeader = HEADER) -> Any:
     return json.loads(plan_to_json(plan, header))
 
 
-def read_back(plan: Plan = PLAN, header: PlanHeader = HEADER) -> tuple[Plan, PlanHeader]:
-    return plan_from_json(plan_to_json(plan, header), "plan.json")
-
-
 def seal(edited: Any) -> str:
     """The document with a digest that fits, as somebody who means harm would leave it."""
     return json.dumps({**edited, "digest": digest_of(edited)})
@@ -304,11 +300,6 @@ def test_surrogate_pairs_are_read() -> None:
     assert plan_from_json(text, "plan.json")[1].tool_version == "\U0001f600 \\ud800"
 
 
-def test_duplicate_key_is_escaped() -> None:
-    twice = plan_to_json(PLAN, HEADER).replace('"file":', '"x\\u001b": 1, "x\\u001b": 1, "file":', 1)
-    assert read_refusal(twice) == r"plan.json: not a valid plan: duplicate key 'x\x1b'"
-
-
 PROBLEMS: list[tuple[JsonPath, object]] = [
     (("created_at",), "yesterday"),
     (("cluster", "id"), None),
@@ -343,6 +334,7 @@ def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> N
         "edited": json.dumps(edit_document((("summary", "refused"), 0))),
         "resource twice": seal(edit_document((("changes",), [change, change]))),
         "field twice": seal(edit_document((("changes", 0), repeated))),
+        "unknown kind": seal(edit_document((("unmanaged", 0, "kind"), "Quota"))),
         "placement": write_placement("1,2", "1:2"),
     }
     texts |= {
@@ -350,12 +342,6 @@ def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> N
     }
     messages = {name: read_refusal(text).removeprefix("plan.json: ") for name, text in texts.items()}
     assert render_catalogue(messages) == golden(name="problems.txt")
-
-
-@pytest.mark.parametrize("key", ["changes", "undeclared", "unmanaged", "unknown"])
-def test_unknown_kind_is_refused(key: str) -> None:
-    text = seal(edit_document(((key, 0, "kind"), "Quota")))
-    assert f"{key}[0].kind: unknown kind 'Quota'" in read_refusal(text)
 
 
 JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refused", [], {}, [None], {"a": 1}])
@@ -454,7 +440,8 @@ def test_invalid_placement_is_refused(before: FieldValue, after: FieldValue) -> 
 def test_non_utf_8_file_name_is_escaped() -> None:
     odd = "é/\udfff\ud800.yaml"
     change = replace(PLAN.changes[0], location=Location(odd, 3))
-    read, header = read_back(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))
+    text = plan_to_json(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))
+    read, header = plan_from_json(text, "plan.json")
     assert read.changes[0].location == Location("é/\\udfff\\ud800.yaml", 3)
     assert header.configuration == "é/\\udfff\\ud800.yaml"
     control = replace(change, location=Location("a\x7f.yaml", 3))

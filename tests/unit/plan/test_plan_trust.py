@@ -40,10 +40,6 @@ def read_refusal(made: PlanHeader, *keys: Any, **terms: Any) -> PlanFileError:
     return error.value
 
 
-def test_plan_is_accepted_without_terms() -> None:
-    check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"))
-
-
 def test_missing_signature_is_reported_first() -> None:
     bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
     error = read_refusal(bad, KEYS, max_age=timedelta(0), checkout=Checkout(HEAD))

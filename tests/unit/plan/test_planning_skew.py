@@ -17,7 +17,7 @@ from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.values import fields_of
 from spark_validation.results import Estimate, NewestPart, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import DAY, QUIET, WEEK, create_topic, list_statuses, save_plan
+from tests.support.plans.scenes import QUIET, WEEK, create_topic
 from tests.support.skew.scenes import (
     FINE,
     SURE,
@@ -78,15 +78,6 @@ def test_partition_increase_has_predicted_moves_and_ratio(
     assert read_reason(plan) == snapshot
     assert only_change(plan).status is Status.PLANNED
     assert list_codes(plan) == []
-
-
-def test_hot_key_is_named_as_indivisible(memory: MemoryCluster) -> None:
-    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
-    topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
-    undivided = "one key has 30 % (28 to 32 %), which no partition count divides"
-    assert undivided in read_reason(plan_topic(memory, grow(), topic))
-    even = replace(topic, causes=build_result().causes)
-    assert "no partition count divides" not in read_reason(plan_topic(memory, grow(), even))
 
 
 def test_bytes_are_predicted_for_policy_by_bytes(memory: MemoryCluster) -> None:
@@ -163,13 +154,6 @@ def test_unchanged_or_shrinking_topics_have_no_skew_findings(memory: MemoryClust
     assert list_codes(shrinking) == []
 
 
-def test_plan_without_report_has_no_predictions(memory: MemoryCluster) -> None:
-    topic = grow(limit=1.0)
-    plan = build_plan(Request([topic]), memory, Settings(rules=QUIET), None)
-    assert list_skew_findings(plan) == []
-    assert "as measured" not in read_reason(plan)
-
-
 LIMIT = 2.0
 
 
@@ -227,27 +211,6 @@ def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> No
     assert "kafkaform skew a --what-if" in (change.remedy or "")
 
 
-def test_insufficient_increase_is_reported(memory: MemoryCluster) -> None:
-    topic = build_result(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
-    plan = plan_topic(memory, grow(limit=LIMIT), topic)
-    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF506"]
-    assert "the policy allows 2, and it has 4 with 3 now, which is worse" in first.message
-
-
-def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:
-    topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
-    assert only_change(plan_topic(memory, grow(limit=LIMIT), topic)).status is Status.REFUSED
-
-
-def test_refused_increase_does_not_refuse_other_resources(memory: MemoryCluster) -> None:
-    create_topic(memory, "b", retention_ms=DAY)
-    longer = {"config.retention.ms": WEEK}
-    desired = [grow(limit=LIMIT, configs=longer), declare_policy("b", configs=longer)]
-    request = Request(desired, skew=report(build_result(what_ifs=[what_if(6, SURE)])))
-    plan = build_plan(request, memory, Settings(rules=QUIET), None)
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
-
-
 def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
     topic = build_result(what_ifs=[what_if(6, SURE)])
     grown = grow(limit=LIMIT)
@@ -260,30 +223,11 @@ def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
     assert [(finding.code, finding.waived) for finding in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
 
 
-@pytest.mark.parametrize(
-    ("rules", "severity"), [({}, "warning"), ({"KF501": "error"}, "warning"), ({"KF501": "info"}, "info")]
-)
-def test_broken_policy_does_not_refuse_other_changes(
-    memory: MemoryCluster, rules: dict[str, str], severity: str
-) -> None:
-    longer = declare_policy(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
-    plan = plan_topic(memory, longer, build_result(ratio=SURE), rules=rules)
-    assert only_change(plan).status is Status.PLANNED
-    assert list_codes(plan) == [("KF501", severity)]
-
-
 def test_unchanged_declared_topics_are_judged(memory: MemoryCluster) -> None:
     broken = build_result("b", ratio=SURE, diagnosis="repartitioned")
     plan = plan_topic(memory, declare_policy(maxPartitionRatio=LIMIT), build_result(ratio=UNSURE), broken)
     assert plan.changes == ()
     assert list_codes(plan) == [("KF501", "warning")]
-
-
-@pytest.mark.parametrize("code", ["KF501", "KF504", "KF506"])
-def test_unused_waiver_is_not_idle_for_skew_rules(memory: MemoryCluster, code: str) -> None:
-    topic = declare_policy(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
-    plan = plan_topic(memory, topic, build_result())
-    assert [diagnostic.code for diagnostic in plan.diagnostics] == []
 
 
 def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
@@ -295,12 +239,3 @@ def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
 def test_report_without_cluster_is_noted(memory: MemoryCluster) -> None:
     request = Request([declare_policy()], skew=report(build_result(), cluster_id=None))
     assert list_codes(build_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
-
-
-@pytest.mark.parametrize("then", [SURE, FINE])
-def test_saved_plan_keeps_predictions(memory: MemoryCluster, then: Estimate) -> None:
-    topic = build_result(ratio=FINE, what_ifs=[what_if(6, then)])
-    plan = plan_topic(memory, grow(limit=LIMIT, keyed=False), topic)
-    saved = save_plan(plan)
-    assert (saved.changes, saved.diagnostics) == (plan.changes, plan.diagnostics)
-    assert "as measured" in read_reason(saved)

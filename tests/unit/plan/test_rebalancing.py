@@ -11,10 +11,10 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.model import Desired, Status
+from kafkaform.core.model import Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker, TopicPartition
-from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
+from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.values import fields_of
@@ -73,12 +73,6 @@ def test_broker_is_emptied(cluster: MemoryCluster) -> None:
     assert places(made)["a"][0] == "1:2,2:3,3:2,1:2"
     apply(made.plan, cluster, ApplyOptions(clock=FakeClock().clock))
     assert all(2 not in replicas for name in "ab" for replicas in now_on(cluster, name))
-
-
-def test_new_broker_gets_share_by_fewest_moves(cluster: MemoryCluster) -> None:
-    made = run_rebalance(cluster, add=frozenset({4}))
-    assert made.after.replicas[4] == 4
-    assert made.moves.replicas == 4
 
 
 def test_only_selected_topics_are_moved(cluster: MemoryCluster) -> None:
@@ -161,12 +155,3 @@ def test_unsupported_reassignment_refuses_rebalance_with_moves() -> None:
     even = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(even, "a", ((1,), (2,)))
     assert run_rebalance(even).plan.changes == ()
-
-
-def test_topics_with_static_placement_are_not_moved() -> None:
-    declared = [
-        Desired(topic("a"), {"partitions": 1, "placement": "1:2"}),
-        Desired(topic("b"), {"partitions": 1}),
-        Desired(topic("c"), None),
-    ]
-    assert static_topics(declared) == {"a"}

@@ -315,8 +315,3 @@ def test_change_no_longer_declared_is_difference(
 ) -> None:
     (line,) = list_differences(plan(change), now, *desired)
     assert line.startswith("Topic/a would not change: ")
-
-
-def test_half_completed_static_move_is_no_difference() -> None:
-    listed = declare(replicationFactor=3, placement=PLACEMENT.after)
-    assert list_differences(PLACED, HALF, listed) == ()

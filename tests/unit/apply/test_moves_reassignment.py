@@ -602,6 +602,7 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
+    assert "the cluster does not answer, trying again: nobody answers" in crew.notes.lines
     assert "the running moves could not be cancelled, and may continue: nobody answers" in crew.notes.lines
     assert not memory.throttles(["a"])
 
@@ -721,3 +722,32 @@ def test_replicas_being_removed_do_not_count_as_in_sync(memory: MemoryCluster) -
     crew = Crew(memory, MoveOptions(timeout_s=60))
     error = failure(crew.reassigner().wait_in_sync({B: 2}), "b")
     assert str(error).startswith("not finished within 1m")
+
+
+def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
+    crew = Crew(memory, guard=LimitedGuard(2))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
+
+
+def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
+    failures = [Unreachable("nobody answers")]
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if failures:
+            raise failures.pop()
+        memory.clear_throttles(throttles, guard)
+
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
+    assert not memory.throttles(["a"])
+
+
+def test_missing_record_is_noted_once(memory: MemoryCluster) -> None:
+    journal = MemoryThrottleJournal()
+    journal.kept = False
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), throttle_journal=journal)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {topic("a"): None}
+    (line,) = crew.notes.lines
+    assert line.startswith("no record is kept")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
-from kafkaform.cli.safeguards import Safeguards
+from kafkaform.cli.safeguards import Safeguards, record_results
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
@@ -213,6 +214,15 @@ def test_unreadable_record_is_noted_and_does_not_stop_apply(
     assert "the topic __kafkaform_audit cannot be read" in capsys.readouterr().err
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
     assert capsys.readouterr().err == ""
+
+
+def test_unwritable_result_is_noted_and_does_not_stop_apply(
+    memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kill_apply(plan_for(memory, declare_topic("a")), memory)
+    nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
+    record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
+    assert "audit.jsonl cannot be written" in capsys.readouterr().err
 
 
 def test_saved_plan_reads_earlier_record_without_audit(memory: MemoryCluster) -> None:

@@ -33,7 +33,6 @@ from kafkaform.resources.replicas.moves import (
 )
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.memory_cluster.replicas import CLUSTER
 from tests.support.plans.moves import (
     MB,
     Crew,
@@ -82,12 +81,12 @@ class Requests(Watched):
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = lambda: None
     ) -> Mapping[TopicPartition, ClusterError | None]:
         self.reassigned.append(dict(targets))
-        return super().reassign(targets, guard)
+        return self.cluster.reassign(targets, guard)
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
         if self.seen is not None:
             self.seen()
-        return super().layout(topics)
+        return self.cluster.layout(topics)
 
 
 def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
@@ -365,16 +364,6 @@ def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 
-def test_moves_of_killed_apply_finished_meanwhile_need_no_request(memory: MemoryCluster) -> None:
-    """There is nothing left to do then but to take its throttles off."""
-    journal, watched = leave_throttles(memory), Requests(memory)
-    watched.seen = act_at(2, lambda: memory.pace(0))
-    crew = Crew(watched, throttle_journal=journal)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.progress == []
-    assert not memory.throttles(["a"])
-
-
 @pytest.mark.parametrize("throttle", [None, MB, 2 * MB])
 def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster, throttle: int | None) -> None:
     journal = leave_throttles(memory)
@@ -619,14 +608,6 @@ def test_refused_partition_fails_own_topic_only(memory: MemoryCluster) -> None:
     assert error.hint == "ask them"
 
 
-def test_moves_without_a_throttle_are_not_begun(memory: MemoryCluster) -> None:
-    memory.deny(lambda ref: ref == CLUSTER)
-    watched = Requests(memory)
-    error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
-    assert isinstance(error, PermissionDenied)
-    assert watched.reassigned == []
-
-
 def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
     journal = MemoryThrottleJournal()
     journal.broken = True
@@ -697,13 +678,6 @@ def test_unreadable_sizes_do_not_stop_batches(memory: MemoryCluster, method: str
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(crew.notes.lines) == notes
     assert crew.notes.lines[0].endswith("this account may not")
-
-
-def test_missing_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
-    memory.reassign({("a", number): to for number, to in enumerate(TRIPLE)})
-    crew = Crew(memory)
-    assert crew.reassigner().wait_in_sync({A: 2}).outcomes == {A: None}
-    assert crew.notes.lines[0].startswith("waiting for replicas of a: partition 0 has 1 replica in sync")
 
 
 def test_missing_in_sync_replicas_are_reported_after_timeout(memory: MemoryCluster) -> None:

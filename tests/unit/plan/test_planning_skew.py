@@ -80,6 +80,15 @@ def test_partition_increase_has_predicted_moves_and_ratio(
     assert list_codes(plan) == []
 
 
+def test_hot_key_is_named_as_indivisible(memory: MemoryCluster) -> None:
+    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
+    topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
+    undivided = "one key has 30 % (28 to 32 %), which no partition count divides"
+    assert undivided in read_reason(plan_topic(memory, grow(), topic))
+    even = replace(topic, causes=build_result().causes)
+    assert "no partition count divides" not in read_reason(plan_topic(memory, grow(), even))
+
+
 def test_bytes_are_predicted_for_policy_by_bytes(memory: MemoryCluster) -> None:
     topic = build_result(byte_ratio=UNSURE, what_ifs=[what_if(6, FINE, SURE)])
     reason = read_reason(plan_topic(memory, grow(by="bytes"), topic))
@@ -209,6 +218,11 @@ def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> No
     even = build_result(what_ifs=[what_if(6, SURE)])
     change = only_change(plan_topic(memory, grow(limit=LIMIT), even))
     assert "kafkaform skew a --what-if" in (change.remedy or "")
+
+
+def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:
+    topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
+    assert only_change(plan_topic(memory, grow(limit=LIMIT), topic)).status is Status.REFUSED
 
 
 def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:

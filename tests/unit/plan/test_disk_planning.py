@@ -78,14 +78,6 @@ def test_topic_sizes_are_added_and_fitting_topics_planned(memory: MemoryCluster)
     assert "100.0 MiB to copy, 80.0 MiB of other moves" in reason_of(plan)
 
 
-def test_empty_replicas_and_new_partitions_need_no_space(memory: MemoryCluster) -> None:
-    volume(memory, usable=0)
-    holding(memory, "a", 0)
-    holding(memory, "b", 500, (1, 2, 3))
-    plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 6, 3))
-    assert list_statuses(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
-
-
 def test_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
     holding(memory, "a", 150)
     assert list_statuses(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.REFUSED}

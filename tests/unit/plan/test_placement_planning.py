@@ -105,16 +105,6 @@ def test_replication_factor_increase_is_planned_with_placement(memory: MemoryClu
     assert watched.layout.call_count == 1
 
 
-def test_well_placed_topics_need_no_layout(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 1])
-    watched = count_layouts(memory)
-    new = declare_placement(declare_topic("new", 3, 3), "rack-aware")
-    plan = plan_for(watched, declare_topic("a", 2, 2), new, declare_topic("other", 6, 3))
-    assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
-    assert find_refusal(plan_for(watched, declare_topic("a", 1, 3)))
-    assert watched.layout.call_count == 0
-
-
 def test_added_partitions_are_placed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     plan = plan_for(memory, declare_topic("a", 4, 2))
@@ -182,18 +172,6 @@ def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryClust
     reason = find_refusal(plan_for(memory, declare_topic("a", 3, 2)))
     assert "its partitions have 1 to 2 replicas" in reason
     assert "declare `partitions: 2` first" in reason
-
-
-def test_rack_aware_placement_moves_and_balance_does_not() -> None:
-    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
-    memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
-    place_topic(memory, "a", [1, 2], [3, 1])
-    assert plan_for(memory, declare_topic("a", 2, 2)).changes == ()
-    plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "rack-aware"))
-    assert list(list_fields(plan)) == ["placement"]
-    (moved, kept) = read_target(plan)
-    assert {racks[broker] for broker in moved} == {"a", "b"}
-    assert kept == (3, 1)
 
 
 def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
@@ -328,12 +306,6 @@ def test_plan_for_reading_reads_no_layout(memory: MemoryCluster) -> None:
     assert (plan.changes, watched.layout.call_count) == ((), 0)
     plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
     assert list_fields(plan)["placement"].before == "1"
-
-
-def test_replicas_moved_by_others_are_no_change(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1])
-    assert not any(memory.reassign({("a", 0): (2,)}).values())
-    assert plan_for(memory, declare_topic("a", 1, 1)).changes == ()
 
 
 FACTORS = st.integers(1, 3)

@@ -202,16 +202,6 @@ def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
     assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
 
 
-def test_plan_does_not_need_sizes(memory: MemoryCluster) -> None:
-    create_topic(memory, "cut", retention_ms=WEEK)
-    blind = override(memory, sizes=fail(PermissionDenied("not yours")))
-    plan = plan_for(blind, declare_topic("cut", retention_ms=DAY))
-    assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
-    assert plan.broker_validated
-    notes = [(d.code, d.message) for d in plan.diagnostics]
-    assert ("KF416", "could not read the sizes of topics: not yours") in notes
-
-
 def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
     create_topic(memory, "gone", 3)
     (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes

@@ -12,14 +12,10 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected, Unreachable
 from kafkaform.core.model import Create, Delete, Desired, Intent, ResourceRef, Severity, Status, Update
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
-from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup
 from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, override
@@ -103,18 +99,6 @@ def test_topics_are_verified_before_offsets_are_committed(memory: MemoryCluster)
     assert set(read_committed(memory)) == {(name, n) for name, count in counts for n in range(count)}
 
 
-def test_operations_have_fixed_order(memory: MemoryCluster) -> None:
-    create_topic(memory, "grown", partitions=1)
-    memory.commit("h", {("grown", 0): 0})
-    watched = Watched(memory)
-    group = declare_reader("new", consumer_session_timeout_ms="50000")
-    doomed = replace(declare_absent_group(), ref=group_ref("h"))
-    desired = [declare_topic("grown", 4), declare_topic("new"), group, doomed]
-    carry_out(plan_for(watched, *desired), watched)
-    sorts = [type(operations[0]) for operations in watched.requests]
-    assert sorts == [CreateTopic, AlterConfigs, AddPartitions, CommitInitialOffsets, DeleteGroup]
-
-
 def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     create_topic(memory, "a", partitions=2)
     memory.write("a", 0, 9)
@@ -151,18 +135,6 @@ def test_failed_topic_creation_fails_group(memory: MemoryCluster) -> None:
     assert [result.result for result in report.results] == [Result.FAILED, Result.FAILED]
     assert "new" in next(each for each in report.results if each.planned.ref == GROUP).message
     assert carry_out(plan_for(memory, *desired), memory) == {"new": Result.APPLIED, "g": Result.APPLIED}
-
-
-def test_tombstone_deletes_offsets_and_configs(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    memory.commit("g", {("a", 0): 5})
-    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
-    plan = plan_for(memory, declare_topic("a"), declare_absent_group())
-    (change,) = plan.changes
-    assert isinstance(change.change, Delete)
-    assert carry_out(plan, memory) == {"g": Result.APPLIED}
-    assert GROUP not in memory.observe([GROUP]).inventory
-    assert plan_for(memory, declare_topic("a"), declare_absent_group()).changes == ()
 
 
 def test_group_with_members_is_not_deleted(memory: MemoryCluster) -> None:

@@ -110,16 +110,6 @@ def test_other_disruption_of_the_same_risk_needs_no_new_plan(memory: MemoryClust
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
 
 
-def test_refused_change_keeps_its_reason_and_is_not_read(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", retention_ms=WEEK)
-    plan = plan_for(memory, declare_topic("t", retention_ms="1209600000"))
-    refused = replace(find_change(plan), status=Status.REFUSED, reason="a rule said so", remedy="ask for it")
-    plan = save_plan(replace(plan, changes=(refused,)))
-    watched = Watched(memory)
-    assert judge_again(plan, watched, "destructive") == plan
-    assert watched.readings == []
-
-
 def test_apply_uses_observation_of_judgement(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
@@ -272,10 +262,3 @@ def test_unread_data_consent_does_not_cover_readable_data() -> None:
     cut_waits = (Status.NEEDS_CONSENT, ("retention-cut",))
     assert list_missing_consents(judge_again(save_plan(part), memory)) == cut_waits
     assert list_missing_consents(plan_for(memory, declare_cut(UNREAD))) == cut_waits
-
-
-def test_saved_plan_keeps_keyed_of_review(memory: MemoryCluster) -> None:
-    create_topic(memory, "t")
-    plan = save_plan(plan_for(memory, replace(declare_topic("t", 6), intent=Intent(keyed=True))))
-    now = judge_saved(plan, memory, intents={topic("t"): Intent(keyed=False)}).plan
-    assert (find_change(plan).keyed, find_change(now).keyed) == (True, True)

@@ -37,12 +37,6 @@ def test_grant_covers_matching_hazards_and_resources(text: str, covers: bool) ->
     assert Grant.parse(grant.text) == grant
 
 
-def test_name_may_hold_a_colon() -> None:
-    grant = Grant.parse("ConsumerGroup/a:b:delete")
-    assert grant == Grant("ConsumerGroup/a:b", "delete")
-    assert grant.covers(ResourceRef("ConsumerGroup", "a:b"), "delete")
-
-
 @pytest.mark.parametrize(
     "text", ["", "*", "retention-cut", "orders:retention-cut", "Topic/orders", "Topic/a:"]
 )

@@ -17,7 +17,7 @@ from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.values import fields_of
 from spark_validation.results import Estimate, NewestPart, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import QUIET, WEEK, create_topic
+from tests.support.plans.scenes import QUIET, create_topic
 from tests.support.skew.scenes import (
     FINE,
     SURE,
@@ -104,15 +104,6 @@ def test_safe_increase_has_prediction_as_info(memory: MemoryCluster) -> None:
     assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"
 
 
-def test_report_of_other_partition_count_predicts_ratio_only(memory: MemoryCluster) -> None:
-    """Somebody has added partitions since: where keys go on 6 partitions holds, where they come from not."""
-    topic = build_result(partitions=2, what_ifs=[what_if(6, FINE)])
-    reason = read_reason(plan_topic(memory, grow(), topic))
-    assert reason.endswith("as measured, the fullest partition goes to 1.2 (1.1 to 1.3) times the mean")
-    both = build_result(partitions=2, ratio=SURE, what_ifs=[what_if(3, UNSURE), what_if(6, FINE)])
-    assert "goes from 2.1 (1.9 to 2.3) to 1.2" in read_reason(plan_topic(memory, grow(), both))
-
-
 WITHHELD = "30 % of the records with a key are on partitions that no known partitioner chose."
 COMMAND = "`kafkaform skew a --what-if 6`"
 
@@ -152,15 +143,6 @@ def test_prediction_is_compared_with_current_count(memory: MemoryCluster) -> Non
     assert "the policy allows 2, and it has 1.2 (1.1 to 1.3) with 3 now" in str(only_change(plan).reason)
     same = build_result(ratio=FINE, what_ifs=[what_if(3, FINE), what_if(6, SURE)])
     assert "in the log" not in read_reason(plan_topic(memory, grow(limit=LIMIT), same))
-
-
-def test_unchanged_or_shrinking_topics_have_no_skew_findings(memory: MemoryCluster) -> None:
-    topic = declare_policy(configs={"config.retention.ms": WEEK})
-    assert list_codes(plan_topic(memory, topic, build_result("b", ratio=SURE))) == []
-    assert list_codes(plan_topic(memory, declare_policy("new", 6))) == []
-    shrinking = plan_topic(memory, declare_policy(partitions=2), build_result(what_ifs=[what_if(2, FINE)]))
-    assert "as measured" not in read_reason(shrinking)
-    assert list_codes(shrinking) == []
 
 
 LIMIT = 2.0
@@ -235,13 +217,6 @@ def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
     plan = plan_topic(memory, waived, topic)
     assert only_change(plan).status is Status.PLANNED
     assert [(finding.code, finding.waived) for finding in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
-
-
-def test_unchanged_declared_topics_are_judged(memory: MemoryCluster) -> None:
-    broken = build_result("b", ratio=SURE, diagnosis="repartitioned")
-    plan = plan_topic(memory, declare_policy(maxPartitionRatio=LIMIT), build_result(ratio=UNSURE), broken)
-    assert plan.changes == ()
-    assert list_codes(plan) == [("KF501", "warning")]
 
 
 def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:

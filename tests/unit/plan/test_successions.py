@@ -237,20 +237,6 @@ def test_doctor_has_one_line_of_a_succession(
     assert "g is" in finding.message
 
 
-def test_doctor_counts_nothing_as_over_that_it_cannot_read(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> Mapping[object, object]:
-        raise Unreachable("no leader answers")
-
-    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
-    examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP))
-    monkeypatch.setattr(cluster, "groups", fail)
-    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
-    monkeypatch.setattr(cluster, "observe", fail)
-    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
-
-
 def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
     def allow(principal: str, name: str, operation: str = "Write", *, is_prefix: bool = False) -> Acl:
         return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)

@@ -223,11 +223,3 @@ def test_unwritable_result_is_noted_and_does_not_stop_apply(
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
     assert "audit.jsonl cannot be written" in capsys.readouterr().err
-
-
-def test_saved_plan_reads_earlier_record_without_audit(memory: MemoryCluster) -> None:
-    kill_apply(plan_for(memory, declare_topic("a")), memory)
-    target = ClusterSettings("dev", ClientProperties())
-    none_kept = Safeguards(audit=False)
-    assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1
-    assert none_kept.earlier(memory, target, "memory", saved=True).record_results(memory, "later") == ()

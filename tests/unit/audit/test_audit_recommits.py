@@ -118,13 +118,6 @@ def test_group_with_expired_topic_needs_consent_for_topic(memory: MemoryCluster)
     assert planned.status is Status.NEEDS_CONSENT
 
 
-def test_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    create_topic(memory, "prices", 1)
-    (planned,) = plan_for(memory, group("orders", "prices")).changes
-    assert planned.status is Status.PLANNED
-
-
 GONE = Desired(group_ref(), None, Intent(allow={"delete": "TICKET-1"}))
 
 

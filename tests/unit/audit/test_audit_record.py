@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
+from kafkaform.audit.entries import AuditRecord, parse_record
 from kafkaform.audit.record import (
     MAX_LINE_BYTES,
     Author,
@@ -140,16 +140,6 @@ def test_field_of_two_operations_is_done_after_last() -> None:
     assert read_done(planned, extra, moves) == ["partitions", "replicationFactor", "placement"]
     grown = Update(REF, "id-1", (partitions, FieldChange("placement", "1", "1,2")))
     assert read_done(PlannedChange(grown, Status.PLANNED), extra) == ["partitions", "placement"]
-
-
-def test_result_lists_fields_in_doubt() -> None:
-    ended = result(UPDATE, CONFIGS, result=Result.FAILED, not_done=(EXTRA,), in_doubt=(EXTRA,))
-    assert json.loads(ended[-1])["done"] == ["config.retention.ms"]
-    assert json.loads(ended[-1])["in_doubt"] == ["partitions"]
-    (entry,) = read(*intent(UPDATE), *ended).entries
-    assert [field.path for field in entry.in_doubt] == ["partitions"]
-    assert [field.path for field in entry.carried_out] == ["config.retention.ms"]
-    assert "in_doubt" not in json.loads(result(UPDATE)[0])
 
 
 def test_fields_in_doubt_are_settled_by_later_result() -> None:
@@ -344,15 +334,6 @@ def test_intent_and_result_without_counterpart_leave_outcome_unknown() -> None:
     assert read(RESULT).problems == ("here: 1 result without an intent",)
     (entry,) = read(INTENT).entries
     assert (entry.outcome, entry.took_place, entry.carried_out) == (None, False, ())
-
-
-def test_merged_records_are_deduplicated_and_sorted() -> None:
-    def stamp_line(number: int) -> str:
-        (line,) = intent(UPDATE, change_id=f"run{number}.1")
-        return line.replace(AT, f"2026-11-03T12:00:0{number}.000Z")
-
-    both = merge_records(read(stamp_line(1), stamp_line(3)), read(stamp_line(1), stamp_line(2)))
-    assert [entry.run for entry in both.entries] == ["run1", "run2", "run3"]
 
 
 @given(st.lists(hostile_text(max_size=20), max_size=5))

@@ -174,17 +174,6 @@ def test_field_in_doubt_needs_force(story: Story) -> None:
     assert "its result is not known" in get_refusal(plan_undo(story, whole, desired=now))
 
 
-def test_field_in_doubt_of_later_apply_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
-    again = {RETENTION: (DAY, "5"), "config.segment.ms": ("1", "2")}
-    story.add("update", "orders", again, result="failed", in_doubt=[RETENTION])
-    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
-    found = plan_undo(story, change, desired=now)
-    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)], "which the later apply did not change"
-    (reason,) = found.refused
-    assert "apply run1 may have changed it again, to 5ms" in reason
-
-
 def test_incomplete_record_is_refused(story: Story) -> None:
     change = cut(story)
     shortened = replace(change, fields=(replace(change.fields[0], cut=True),))
@@ -221,12 +210,6 @@ def test_deletion_is_undone_by_removing_tombstone(story: Story) -> None:
     assert "its records are lost" in found.notes[0]
     again = plan_undo(story, change, desired=(declare_topic("orders"),))
     assert "a manifest declares it again" in again.notes[0]
-
-
-def test_deletion_without_manifest_restores_manifest(story: Story) -> None:
-    (restored,) = plan_undo(story, story.add("delete", "orders", DELETED)).restored
-    spec = {"partitions": 6, "replicationFactor": 1, "retention": "1d"}
-    assert build_live_manifest(restored).data["spec"] == spec
 
 
 def test_deleted_group_is_restored_without_offsets(story: Story) -> None:

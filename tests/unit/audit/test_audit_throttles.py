@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
 from kafkaform.audit.entries import parse_record
 from kafkaform.audit.record import MAX_LINE_BYTES
-from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import recorded_apply
-from tests.support.plans.scenes import declare_topic, plan_for
 from tests.support.plans.strategies import examples
 
 KEPT = AuditSettings()
@@ -76,15 +73,6 @@ def test_unwritable_or_unreadable_throttle_record_is_error(memory: MemoryCluster
     memory.hide(AUDIT_TOPIC)
     with pytest.raises(AuditError, match="cannot be read"):
         throttle_journal(memory, "aaa").read_leftovers()
-
-
-def test_throttles_are_not_history_entries(memory: MemoryCluster) -> None:
-    run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory)
-    before = read_record(memory, KEPT)
-    throttle_journal(memory, run).announce(SOME)
-    log = read_record(memory, KEPT)
-    assert (log.entries, log.problems) == (before.entries, ())
-    assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
 
 
 def test_damaged_throttle_lines_are_reported(memory: MemoryCluster) -> None:

@@ -63,15 +63,6 @@ def test_field_in_doubt_is_uncertain(story: Story) -> None:
     assert [(setting.value, setting.certain) for setting in settings] == [(6, True), (3, True)]
 
 
-def test_deletion_in_doubt_keeps_earlier_settings(story: Story) -> None:
-    story.add("create", "orders", {RETENTION: (None, WEEK)})
-    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", in_doubt=[RETENTION])
-    assert values(story) == [WEEK]
-    deletion = Trail(story.entries).find_open(ORDERS, "delete")
-    assert deletion is not None
-    assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, False)
-
-
 def test_deletion_ends_earlier_settings(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})
@@ -92,15 +83,6 @@ def test_recreation_ends_earlier_settings(story: Story) -> None:
     assert values(story) == [DAY]
 
 
-def test_replaced_since_compares_times(story: Story) -> None:
-    first = story.add("create", "orders", {"partitions": (None, 1)})
-    story.add("update", "orders", {"partitions": (1, 2)})
-    trail = Trail(story.entries)
-    assert not trail.replaced_since(ORDERS, first.at)
-    assert trail.replaced_since(ORDERS, "2026-11-03T11:00:00Z")
-    assert not trail.replaced_since(ResourceRef("Topic", "prices"), "")
-
-
 @pytest.mark.parametrize(
     ("action", "uid", "replaced"),
     [
@@ -118,17 +100,6 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert trail.replaced_since(ORDERS, "", uid) is replaced
     assert trail.was_recreated_by(ORDERS, "run0") is (action == "recreate")
     assert not trail.was_recreated_by(ORDERS, "run1")
-
-
-@pytest.mark.parametrize("topic_too", [True, False])
-def test_recorded_apply_is_found_in_topic_and_file(
-    memory: MemoryCluster, tmp_path: Path, topic_too: bool
-) -> None:
-    audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
-    run, _ = recorded_apply(plan_for(memory, declare_topic("orders", retention_ms=WEEK)), memory, audit)
-    for where in (audit, AuditSettings(False, audit.file)):
-        (setting,) = read_trail(memory, where, "memory").settings(ORDERS, RETENTION)
-        assert (setting.value, setting.run, setting.who) == (WEEK, run, "alice")
 
 
 def test_changes_on_other_cluster_are_ignored(tmp_path: Path) -> None:

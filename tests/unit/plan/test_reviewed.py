@@ -97,47 +97,6 @@ def _reword(change: Change) -> Change:
     return replace(change, assessment=other(change.assessment))
 
 
-@given(strategies.planned_changes(), st.data())
-def test_changed_operation_is_difference_in_both_directions(
-    change: PlannedChange, data: st.DataObject
-) -> None:
-    change = replace(change, status=Status.PLANNED)
-    edited = data.draw(_edits(change))
-    for pair in ((plan(change), plan(edited)), (plan(edited), plan(change))):
-        found = list_differences(*pair)
-        assert found
-        assert all(line.isprintable() for line in found)
-
-
-def _edits(change: PlannedChange) -> st.SearchStrategy[PlannedChange]:
-    """The change with another status, action, identity, or one other value in a field."""
-    ref = change.ref
-    actions: list[Change] = [Create(ref, {"partitions": 1}), Delete(ref, None, {"partitions": 1}, LOSS)]
-    actions = [action for action in actions if type(action) is not type(change.change)]
-    found = [
-        st.sampled_from([Status.REFUSED, Status.NEEDS_CONSENT]).map(lambda s: replace(change, status=s)),
-        st.sampled_from(actions).map(lambda other: replace(change, change=other)),
-    ]
-    inner = change.change
-    if isinstance(inner, Update | Delete):
-        found.append(st.just(replace(change, change=replace(inner, uid="another"))))
-    if isinstance(inner, Update):
-        first, *remaining = inner.fields
-        if first.deferred is None:
-            sides = (replace(first, before=_other(first.before)), replace(first, after=_other(first.after)))
-            edits = (replace(inner, fields=(side, *remaining)) for side in sides)
-            found += [st.just(replace(change, change=edit)) for edit in edits]
-    elif inner.state:
-        path = min(inner.state)
-        state = {**inner.state, path: _other(inner.state[path])}
-        found.append(st.just(replace(change, change=replace(inner, state=state))))
-    return st.one_of(found)
-
-
-def _other(value: FieldValue) -> FieldValue:
-    return value + 1 if isinstance(value, int) else f"{value or ''}x"
-
-
 @given(st.booleans(), strategies.names(), strategies.hostile_text(min_size=1))
 def test_any_other_consent_is_a_difference(is_changing: bool, name: str, reason: str) -> None:
     made = plan(Create(topic(name if is_changing else f"not {name}"), {"partitions": 3}))

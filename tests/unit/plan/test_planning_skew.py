@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import SkewReportError
-from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status
+from kafkaform.core.model import Desired, Diagnostic, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
@@ -95,15 +95,6 @@ def test_bytes_are_predicted_for_policy_by_bytes(memory: MemoryCluster) -> None:
     assert reason.endswith("from 2.1 (1.9 to 2.3) to 2.4 (2.3 to 2.5) times the mean")
 
 
-def test_safe_increase_has_prediction_as_info(memory: MemoryCluster) -> None:
-    plan = plan_topic(memory, grow(keyed=False), build_result(what_ifs=[what_if(6, FINE)]))
-    change = only_change(plan).change
-    assert fields_of(change)[0].assessment.risk is Risk.SAFE
-    assert read_reason(plan).startswith("as measured, 48.2 % of the sampled keys")
-    assert list_codes(plan) == [("KF508", "info")]
-    assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"
-
-
 WITHHELD = "30 % of the records with a key are on partitions that no known partitioner chose."
 COMMAND = "`kafkaform skew a --what-if 6`"
 
@@ -181,25 +172,6 @@ def test_policy_of_current_records_does_not_refuse_increase(
     plan = plan_topic(memory, grow(limit=LIMIT, of="now"), topic)
     assert only_change(plan).status is status
     assert ("KF506", severity) in list_codes(plan)
-
-
-def test_refusal_suggests_partition_count_within_policy(
-    memory: MemoryCluster, snapshot: SnapshotAssertion
-) -> None:
-    topic = build_result(ratio=FINE, what_ifs=[what_if(2, FINE), what_if(6, SURE), what_if(8, FINE)])
-    change = only_change(plan_topic(memory, grow(limit=LIMIT), topic))
-    assert f"{change.reason}\n{change.remedy}" == snapshot
-
-
-def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> None:
-    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
-    what_ifs = [what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
-    topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=what_ifs)
-    change = only_change(plan_topic(memory, grow(limit=LIMIT), topic))
-    assert "split the hot key first: no partition count divides it" in str(change.remedy)
-    even = build_result(what_ifs=[what_if(6, SURE)])
-    change = only_change(plan_topic(memory, grow(limit=LIMIT), even))
-    assert "kafkaform skew a --what-if" in (change.remedy or "")
 
 
 def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:

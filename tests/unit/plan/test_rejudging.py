@@ -211,21 +211,6 @@ def test_blast_radius_applies_to_whole_plan_only(memory: MemoryCluster) -> None:
     assert narrow(plan, ["Topic/t00"]).subset
 
 
-@pytest.mark.parametrize(("retention", "result"), [(DAY, Result.ALREADY), ("5", Result.MOVED)])
-def test_done_or_superseded_change_is_not_judged(
-    memory: MemoryCluster, retention: str, result: Result
-) -> None:
-    create_topic(memory, "t", retention_ms=WEEK)
-    waiting = plan_for(memory, declare_topic("t", retention_ms=DAY))
-    plan = claim_risk(waiting)
-    alter_config(memory, "t", "retention.ms", retention)
-    assert [each.result for each in apply(waiting, memory).results] == [result], "it needs no consent"
-    now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
-    assert now.plan == plan
-    report = apply(now.plan, memory, observation=now.observation)
-    assert [each.result for each in report.results] == [result]
-
-
 CONSENTED = "retention-cut from 7d"
 UNREAD = "unread-data from 7d"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ import yaml
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import SuccessionStep
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.core.acl_fields import parse_path, write_path
-from kafkaform.core.acls import EVERYONE, Acl, ResourceType
-from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected, Unreachable
-from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Severity, Status
+from kafkaform.core.acl_fields import parse_path
+from kafkaform.core.acls import EVERYONE
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.model import Desired, Intent, ResourceRef, Severity, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
 from kafkaform.core.values import replace
@@ -235,34 +233,6 @@ def test_doctor_has_one_line_of_a_succession(
     (finding,) = examination.examine(cluster).findings
     assert (finding.code, finding.severity) == ("KF314", severity)
     assert "g is" in finding.message
-
-
-def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
-    def allow(principal: str, name: str, operation: str = "Write", *, is_prefix: bool = False) -> Acl:
-        return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)
-
-    location = Location("access.yaml", 7)
-    paths = [write_path(allow("User:a", "old")), write_path(allow("User:a", "new"))]
-    access = Desired(ResourceRef("Access", "User:a"), dict.fromkeys(paths, "granted"), location=location)
-    live = (
-        allow("User:a", "old"),
-        allow("User:b", "o", "All", is_prefix=True),
-        allow("User:c", "old", "Read"),
-    )
-    reading = AccessReading(live, AuthorizerSettings())
-    (succession,) = add_writers([follow(cluster)], [access], lambda: reading)
-    assert [(each.principal, each.location) for each in succession.writers] == [
-        ("User:a", location),
-        ("User:b", None),
-    ]
-    assert succession.writers[1].right == "All on topics that start with o"
-
-    def fail(error: ClusterError) -> AccessReading:
-        raise error
-
-    for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
-        (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
-        assert (succession.writers, len(succession.notes)) == ((), notes)
 
 
 def test_record_has_each_step(cluster: MemoryCluster) -> None:

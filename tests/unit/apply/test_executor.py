@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,6 @@ from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.facts import get_replicas
-from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
@@ -467,33 +466,6 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
     assert (item.result, item.done) == (Result.FAILED, ())
     unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
     assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
-
-
-def test_uncancelled_moves_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
-    """As where the controller is gone when moves are to be cancelled, and they end all the same."""
-    names = ("a", "b", "c")
-    for name in names:
-        create_topic(memory, name)
-    plan = plan_for(memory, *[declare_topic(name, 3, 3) for name in names])
-    memory.pace(10**6)
-    stop = Event()
-    readings: list[Collection[str] | None] = []
-
-    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
-        stop.set()
-        if None not in targets.values():
-            return memory.reassign(targets, guard)
-        readings.clear()
-        memory.pace(0)
-        return dict.fromkeys(targets, Unreachable("no answer"))
-
-    def layout(topics: Collection[str] | None = None) -> Layout:
-        readings.append(topics)
-        return memory.layout(topics)
-
-    report = carry_out(plan, override(memory, reassign=reassign, layout=layout), time, stop=stop)
-    assert results(report) == dict.fromkeys(names, Result.APPLIED)
-    assert readings == [{*names}]
 
 
 def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:

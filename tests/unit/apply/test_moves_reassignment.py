@@ -207,24 +207,6 @@ def test_failed_election_is_noted(memory: MemoryCluster) -> None:
     assert f"a-0: {NO.message}" in line
 
 
-def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
-    elected: list[TopicPartition] = []
-
-    def elect(partitions: Collection[TopicPartition], guard: Guard) -> object:
-        elected.extend(partitions)
-        return memory.elect_leaders(partitions, guard)
-
-    crew = Crew(override(memory, elect_leaders=elect), MoveOptions(throttle=None))
-    crew.notes.on_progress = lambda progress: (
-        memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
-    )
-    moved = ((2, 1), (1, 2), (1, 3))
-    assert crew.move(work("a", SINGLE, moved)).outcomes == {A: None}
-    assert [state.isr for state in memory.layout().topics["a"]] == [(1,), (1,), (1, 3)]
-    assert elected == [("a", 2)]
-    assert crew.notes.lines == []
-
-
 def test_stop_cancels_running_batch_only(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
     crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
@@ -345,18 +327,6 @@ def test_topic_with_unsynced_target_is_misplaced(memory: MemoryCluster, filled: 
     assert misplaced == (set() if filled else {A})
 
 
-def test_moves_not_begun_are_not_in_place(memory: MemoryCluster) -> None:
-    def set_throttles(throttles: Throttles, *_: object) -> None:
-        memory.set_throttles(throttles)
-        crew.stop.set()
-        raise Unreachable("the answer was lost")
-
-    crew = Crew(override(memory, set_throttles=set_throttles), guard=LimitedGuard(0))
-    report = crew.move(work("a", SINGLE, TRIPLE))
-    assert (report.outcomes, report.interrupted) == ({}, True)
-    assert [line for line in crew.notes.lines if "in place" in line] == []
-
-
 def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
     crew = Crew(override(memory, clear_throttles=fail(Unreachable("nobody answers"))))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -435,18 +405,6 @@ def test_unauthorized_throttles_read_no_journal(memory: MemoryCluster) -> None:
     crew = Crew(cluster, throttle_journal=journal)
     crew.reassigner().recover()
     assert crew.notes.lines == []
-
-
-def test_empty_lists_of_a_killed_apply_are_unset(memory: MemoryCluster) -> None:
-    """It died after it had emptied them."""
-    journal, cleared = MemoryThrottleJournal(), []
-    listed = {"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))}
-    journal.announce(Throttles({}, listed))
-    journal.run = 2
-    cluster = override(memory, clear_throttles=lambda throttles, _: cleared.append(throttles))
-    crew = Crew(cluster, MoveOptions(throttle=None), journal)
-    assert crew.move(work("a", SINGLE, SINGLE[:1] + TRIPLE[1:])).outcomes == {A: None}
-    assert cleared == [Throttles({}, listed)]
 
 
 def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster) -> None:

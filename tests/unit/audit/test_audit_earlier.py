@@ -9,7 +9,6 @@ import pytest
 
 from kafkaform.apply.earlier import EarlierApplies, read_earlier
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.safeguards import Safeguards, record_results
@@ -133,28 +132,6 @@ def test_visible_change_without_response_is_recorded(memory: MemoryCluster) -> N
     assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
     assert [item.path for item in entries["a"].carried_out] == configs, "6 partitions were not tried"
     settle_nothing(memory)
-
-
-def test_field_in_doubt_belongs_to_latest_change(story: Story) -> None:
-    """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
-
-    def list_open(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
-        found = EarlierApplies(entries, KEPT)._find_open()
-        return [(entry.run, [field.path for field in entry.fields]) for entry in found]
-
-    cut, both = {RETENTION: (WEEK, DAY)}, {RETENTION: (WEEK, DAY), "partitions": (1, 3)}
-    first = story.add("update", "a", both, result=None, uid="a")
-    second = story.add("update", "a", cut, result=None, uid="a")
-    tried = story.add("update", "a", {"partitions": (1, 3)}, result="failed", uid="a")
-    assert list_open(*story.entries) == [("run1", [RETENTION])]
-    assert list_open(first, second) == [("run0", ["partitions"]), ("run1", [RETENTION])]
-    assert list_open(first, tried) == [("run0", [RETENTION])]
-    again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
-    assert list_open(first, second, again) == [("run3", [RETENTION])], "there was none"
-    alternative = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
-    assert list_open(first, second, alternative) == [], "it was another topic by then"
-    deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid="a")
-    assert list_open(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 
 
 def test_incompletely_recorded_change_stays_open(memory: MemoryCluster, story: Story) -> None:

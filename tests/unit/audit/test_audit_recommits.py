@@ -15,7 +15,6 @@ from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected
 from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
@@ -134,19 +133,6 @@ def test_topic_recreated_by_apply_needs_no_recommit_consent(memory: MemoryCluste
     assert status_of(together) is Status.PLANNED, "in one plan"
     recorded_apply(plan_for(memory, declare_topic("orders", 2)), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
-
-
-def test_commit_without_result_needs_consent_after_offset_retention(memory: MemoryCluster) -> None:
-    """Within the time for which brokers keep offsets, offsets that are missing show that it was none."""
-    intend(memory, plan_for(memory, group("orders")))
-    memory.execute([AlterConfigs(group_ref(), {"consumer.session.timeout.ms": "50000"}, ())])
-    assert status_of(plan_for(memory, group("orders", start="latest"))) is Status.PLANNED
-    memory.execute([AlterConfigs(group_ref(), {}, ("consumer.session.timeout.ms",))])
-    assert status_of(plan_for(memory, group("orders", start="latest"))) is Status.PLANNED
-    memory.offset_retention_ms = 0
-    reason = find_creation(plan_for(memory, group("orders", start="latest"))).reason
-    assert "whether it did is not known" in reason
-    assert "unread records are skipped" in reason
 
 
 @pytest.mark.parametrize(("hours_ago", "status"), [(0, Status.PLANNED), (2, Status.NEEDS_CONSENT)])

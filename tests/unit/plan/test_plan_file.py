@@ -295,11 +295,6 @@ def test_syntax_error_is_located(text: str, place: str, named: str) -> None:
     assert named in message
 
 
-def test_surrogate_pairs_are_read() -> None:
-    text = json.dumps({**build_document(), "tool_version": "\U0001f600 \\ud800"})
-    assert plan_from_json(text, "plan.json")[1].tool_version == "\U0001f600 \\ud800"
-
-
 PROBLEMS: list[tuple[JsonPath, object]] = [
     (("created_at",), "yesterday"),
     (("cluster", "id"), None),

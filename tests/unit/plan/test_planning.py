@@ -13,17 +13,7 @@ from kafkaform.cli.plan import exit_code
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.core.model import (
-    Create,
-    Delete,
-    Desired,
-    Intent,
-    Observation,
-    ResourceRef,
-    Severity,
-    Status,
-    Update,
-)
+from kafkaform.core.model import Create, Desired, Intent, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
 from kafkaform.core.plans import AffectedConsumer, Plan
 from kafkaform.core.rights import Right
@@ -35,7 +25,7 @@ from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import fail, override
+from tests.support.plans.moves import override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
@@ -200,14 +190,6 @@ def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
     assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
     cut = plan.changes[0].change
     assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
-
-
-def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
-    create_topic(memory, "gone", 3)
-    (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
-    assert isinstance(planned.change, Delete)
-    assert planned.change.assessment.data_unread
-    assert "3 of 3 partitions could not be read" in planned.change.assessment.reason
 
 
 def test_pruning_keeps_topics_not_owned(memory: MemoryCluster) -> None:

@@ -16,12 +16,11 @@ from kafkaform.config.manifests.loader import Context, InvalidManifests, load
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.acls import EVERYONE
 from kafkaform.core.errors import RequestRejected
-from kafkaform.core.model import Desired, Intent, ResourceRef, Severity, Status
+from kafkaform.core.model import Desired, Intent, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftVerdict
-from kafkaform.inspect.health_check import Examination
 from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.report.history import render_history
 from kafkaform.report.plan import render_plan
@@ -220,19 +219,6 @@ def test_saved_succession_is_refused_after_new_records(
     without = {SUCCESSOR.ref: declare_topic("new", 1).intent}
     judged = judge_saved(save_plan(saved), cluster, intents=without).plan
     assert [planned.status for planned in judged.changes] == [Status.PLANNED]
-
-
-@pytest.mark.parametrize(("joined", "severity"), [(None, Severity.WARNING), ("old", Severity.INFO)])
-def test_doctor_has_one_line_of_a_succession(
-    cluster: MemoryCluster, joined: str | None, severity: Severity, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if joined is not None:
-        cluster.join("g", [joined])
-    monkeypatch.setattr(time, "sleep", pytest.fail)
-    examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP), only=frozenset({"KF314"}))
-    (finding,) = examination.examine(cluster).findings
-    assert (finding.code, finding.severity) == ("KF314", severity)
-    assert "g is" in finding.message
 
 
 def test_record_has_each_step(cluster: MemoryCluster) -> None:

@@ -58,8 +58,8 @@ CONFIGS, EXTRA = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(
 GROUP = ResourceRef("ConsumerGroup", "g")
 
 
-def intent(planned: PlannedChange, *consents: Consent, change_id: str = "run.1") -> list[str]:
-    return list(render_intent(change_id, AT, COMMON, planned, consents, {}))
+def intent(planned: PlannedChange, *consents: Consent) -> list[str]:
+    return list(render_intent("run.1", AT, COMMON, planned, consents, {}))
 
 
 def result(

@@ -49,10 +49,8 @@ DEFAULTS: dict[str, str | None] = {
     "retention.ms": str(7 * DAY),
     "retention.bytes": "-1",
     "min.insync.replicas": "1",
-    "min.cleanable.dirty.ratio": "0.5",
     "segment.ms": str(7 * DAY),
     "unclean.leader.election.enable": "false",
-    "max.message.bytes": "1048588",
     "compression.type": "producer",
 }
 FACTS = Facts("cluster", (Broker(1), Broker(2), Broker(3)), {"Topic": DEFAULTS})
@@ -92,21 +90,21 @@ def build_reading(*topics: Observed, **more: Any) -> Observation:
     return Observation(resources, frozenset(resources) | more.pop("inventory", frozenset()), **more)
 
 
-def build_plan(desired: Iterable[Desired], *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
-    return plan_from(desired, build_reading(*topics), facts, Policy(**policy))
+def build_plan(desired: Iterable[Desired], *topics: Observed, **policy: Any) -> Plan:
+    return plan_from(desired, build_reading(*topics), FACTS, Policy(**policy))
 
 
-def plan_change(desired: Desired, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> PlannedChange:
-    (change,) = build_plan([desired], *topics, facts=facts, **policy).changes
+def plan_change(desired: Desired, *topics: Observed, **policy: Any) -> PlannedChange:
+    (change,) = build_plan([desired], *topics, **policy).changes
     return change
 
 
-def judge_again(plan: Plan, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
-    return judge_by(plan, build_reading(*topics), facts, Policy(**policy))
+def judge_again(plan: Plan, *topics: Observed, **policy: Any) -> Plan:
+    return judge_by(plan, build_reading(*topics), FACTS, Policy(**policy))
 
 
-def plan_update(desired: Desired, *topics: Observed, **policy: Any) -> Update:
-    change = plan_change(desired, *topics, **policy).change
+def plan_update(desired: Desired, *topics: Observed) -> Update:
+    change = plan_change(desired, *topics).change
     assert isinstance(change, Update)
     return change
 

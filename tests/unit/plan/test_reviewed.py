@@ -44,8 +44,8 @@ def build_planned(change: Change, status: Status = Status.PLANNED) -> PlannedCha
     return PlannedChange(change, status, Location("a.yaml", 1))
 
 
-def update(*fields: FieldChange, name: str = "a", uid: str = "id-a") -> Update:
-    return Update(topic(name), uid, fields)
+def update(*fields: FieldChange, uid: str = "id-a") -> Update:
+    return Update(topic("a"), uid, fields)
 
 
 def plan(*changes: Change | PlannedChange) -> Plan:

@@ -59,14 +59,11 @@ TOPICS = builds(
 SETS = st.lists(st.one_of(TOPICS, NAMES.map(absent)), max_size=3, unique_by=lambda one: one.ref)
 
 
-def list_origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
-    return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
-
-
 def attribute_origins(
     memory: MemoryCluster, earlier: list[Desired], now: list[Desired]
 ) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
-    return list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
+    plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
+    return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
 
 
 def test_each_change_has_origin(memory: MemoryCluster) -> None:

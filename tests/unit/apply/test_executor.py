@@ -294,6 +294,19 @@ def test_concurrent_equal_change_is_already_applied(memory: MemoryCluster, time:
     assert result_of(report, "other").done == ()
 
 
+def test_concurrent_deletion_and_recreation_is_moved(memory: MemoryCluster, time: FakeClock) -> None:
+    uid = create_topic(memory, "a")
+    plan = plan_for(memory, absent("a"))
+
+    def meanwhile(_: object) -> None:
+        memory.execute([DeleteTopic(topic("a"), uid)])
+        create_topic(memory, "a", 1)
+
+    item = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
+    assert (item.result, item.done) == (Result.MOVED, ())
+    assert state_of(memory, "a") == {"partitions": 1, "replicationFactor": 1}
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_topic_recreated_by_a_producer_is_reported(
     memory: MemoryCluster, time: FakeClock, answered: bool

@@ -554,18 +554,6 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
-def test_refused_partition_fails_own_topic_only(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", SINGLE)
-    memory.fail_next(NO, B)
-    crew = Crew(memory, MoveOptions(throttle=None))
-    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert report.outcomes[A] is None
-    error = failure(report, "b")
-    assert isinstance(error, MovesUnfinished)
-    assert error.message == f"partition 0: {NO.message}; 2 of 3 partitions in place"
-    assert error.hint == "ask them"
-
-
 def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
     journal = MemoryThrottleJournal()
     journal.broken = True

@@ -49,20 +49,6 @@ def test_change_without_result_is_uncertain(story: Story) -> None:
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, True)
 
 
-HALF = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
-
-
-def test_field_in_doubt_is_uncertain(story: Story) -> None:
-    story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
-    story.add("update", "orders", HALF, result="failed", done=["partitions"], in_doubt=[RETENTION])
-    story.add("update", "orders", HALF, result="failed", in_doubt=[RETENTION])
-    settings = Trail(story.entries).settings(ORDERS, RETENTION)
-    found = [(setting.value, setting.run, setting.certain) for setting in settings]
-    assert found == [(DAY, "run2", False), (DAY, "run1", False), (WEEK, "run0", True)]
-    settings = Trail(story.entries).settings(ORDERS, "partitions")
-    assert [(setting.value, setting.certain) for setting in settings] == [(6, True), (3, True)]
-
-
 def test_deletion_ends_earlier_settings(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})

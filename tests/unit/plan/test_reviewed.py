@@ -97,15 +97,6 @@ def _reword(change: Change) -> Change:
     return replace(change, assessment=other(change.assessment))
 
 
-@given(st.booleans(), strategies.names(), strategies.hostile_text(min_size=1))
-def test_any_other_consent_is_a_difference(is_changing: bool, name: str, reason: str) -> None:
-    made = plan(Create(topic(name if is_changing else f"not {name}"), {"partitions": 3}))
-    extra = replace(made, consents=(Consent(str(topic(name)), "delete", reason),))
-    (line,) = list_differences(made, extra)
-    assert line.endswith(" was not given when the plan was reviewed")
-    assert bool(list_differences(extra, made)) == is_changing  # one that nothing needs any more is no loss
-
-
 FACTOR = FieldChange("replicationFactor", 1, 3)
 PLACEMENT = FieldChange("placement", "1,2", "1:2:3,2:3:1")
 OTHER_PLACEMENT = replace(PLACEMENT, after="1:3:2,2:1:3")
@@ -186,20 +177,6 @@ def test_harmless_difference_is_a_note(
     comparison = compare_plans(reviewed, now, *desired)
     assert comparison.differences == ()
     assert "\n".join(comparison.notes) == snapshot
-
-
-@pytest.mark.parametrize(
-    ("reviewed", "now"),
-    [
-        (REFUSED, plan(build_planned(DELETE, Status.NEEDS_CONSENT))),
-        (REFUSED, plan()),
-        (plan(update(RISKY)), plan(update(PARTITIONS))),
-        (plan(update(PARTITIONS, DEFERRED)), plan(update(PARTITIONS))),
-    ],
-    ids=["both held back", "held back then", "safer", "deferred then"],
-)
-def test_plan_within_reviewed_plan_is_equal(reviewed: Plan, now: Plan) -> None:
-    assert compare_plans(reviewed, now) == ReviewComparison()
 
 
 def test_other_environment_is_difference() -> None:

@@ -21,7 +21,6 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
     Status,
-    Undeclared,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
 from kafkaform.core.values import replace
@@ -91,22 +90,6 @@ def test_each_change_has_origin(memory: MemoryCluster) -> None:
         "both": (ChangeOrigin.MIXED, ("config.retention.ms",)),
         "missing-and-edited": (ChangeOrigin.MIXED, ("replicationFactor",)),
     }
-
-
-def test_config_reset_caused_by_branch_has_branch_origin(memory: MemoryCluster) -> None:
-    for name in ("given-up", "stray"):
-        create_topic(memory, name, retention_ms=DAY)
-    now = [declare_topic(name, undeclared=Undeclared.RESET) for name in ("given-up", "stray")]
-    found = attribute_origins(memory, [declare_topic("given-up", retention_ms=DAY), now[1]], now)
-    assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
-
-
-@given(SETS, SETS)
-def test_unchanged_manifests_give_drift_origin(live: list[Desired], declared: list[Desired]) -> None:
-    plan = plan_for(_living(live), *declared)
-    changes = attribute_changes(plan, declared, declared, UNREAD).changes
-    assert all(change.origin is ChangeOrigin.DRIFT for change in changes)
-    assert [change.change for change in changes] == [change.change for change in plan.changes]
 
 
 @given(SETS, SETS)

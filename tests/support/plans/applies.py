@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from threading import Event
 
 from kafkaform.apply.executor import ApplyOptions, apply
@@ -10,9 +9,9 @@ from kafkaform.core.apply_result import ApplyReport
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.core.model import Location
 from kafkaform.core.values import replace
-from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.topic.operations import AddPartitions
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     WEEK,
@@ -26,13 +25,6 @@ from tests.support.plans.scenes import (
 )
 
 NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners")
-
-
-class Blind(Watched):
-    """A cluster that does not say where its replicas are: none is moved then."""
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
-        raise Unreachable("no answer")
 
 
 def apply_everything() -> ApplyReport:
@@ -52,7 +44,8 @@ def apply_everything() -> ApplyReport:
         declare_topic("new", 12),
         declare_topic("same"),
     ]
-    plan = plan_for(Blind(memory), *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
+    blind = override(memory, layout=fail(Unreachable("no answer")))  # no replicas are moved then
+    plan = plan_for(blind, *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
     create_topic(memory, "same")
     memory.execute([AddPartitions(topic("moved"), 3, 4)])
     memory.fail_next(NO, topic("failed"))

@@ -24,13 +24,7 @@ def damage_json(text: str) -> dict[str, list[bytes]]:
         "no format": [
             f'{{"format_version": {value}}}' for value in ("true", "0", "-1", "null", "[1]", '"1"')
         ],
-        "deep": [
-            "[" * 200_000,
-            '{"a":' * 200_000,
-            deep,
-            *replace_each(_INTEGER, deep),
-            *replace_each(_STRING, deep),
-        ],
+        "deep": ["[" * 200_000, '{"a":' * 200_000, deep, *replace_each(_INTEGER, deep)],
         "fraction": ["1.5", *replace_each(_INTEGER, r"\1.0"), *replace_each(_INTEGER, r"\1e0")],
         "huge": ["9" * 5000, f"{2**63 + 1}", f"-{2**63 + 1}", "1e400", *replace_each(_INTEGER, "1" * 400)],
         "not a number": [
@@ -48,11 +42,7 @@ def damage_json(text: str) -> dict[str, list[bytes]]:
             *replace_each(r'("\w+"): ("[^"]*"|\d+)(?=[,}])', r"\1: \2, \1: \2"),
             text.replace('"format_version": 1', '"format_version": 1, "format\\u005fversion": 2'),
         ],
-        "wrong type": [
-            *replace_each(_INTEGER, "{}"),
-            *replace_each(_STRING, "[1]"),
-            *replace_each(_STRING, "true"),
-        ],
+        "wrong type": [*replace_each(_INTEGER, "{}"), *replace_each(_STRING, "[1]")],
     }
     assert all(damaged.values())
     whole = text.encode()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import pytest
 
 from kafkaform.cluster.protocol import NOTHING_DECLARED, Cluster, none_besides
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.health import Health, LogDir, ThrottleConfigs
-from kafkaform.core.lock import Guard, Holder, unguarded
+from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import (
     DataSize,
     Desired,
@@ -27,10 +26,8 @@ from kafkaform.core.model import (
     Undeclared,
 )
 from kafkaform.core.operations import Operation
-from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
 from kafkaform.core.plans import Plan
-from kafkaform.core.progress import Clock, Progress
-from kafkaform.core.transactions import ProducerReading, TransactionReading
+from kafkaform.core.progress import Clock
 from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import conclude_saved
 from kafkaform.plan.difference import SavedPlan, diff_saved
@@ -41,10 +38,7 @@ from kafkaform.plan.planning import PlanningResult, Request, build_plan, judge_s
 from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.replicas.layout import Layout
-from kafkaform.resources.replicas.moves import Throttles
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import eventually
 
@@ -210,8 +204,34 @@ class Watched:
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
 
-    def facts(self) -> Facts:
-        return self.cluster.facts()
+    facts: ClassVar[Any]
+    groups: ClassVar[Any]
+    log_spans: ClassVar[Any]
+    open_transactions: ClassVar[Any]
+    offsets_at: ClassVar[Any]
+    epoch_ends: ClassVar[Any]
+    topic_ids: ClassVar[Any]
+    transactional: ClassVar[Any]
+    producers: ClassVar[Any]
+    partition_counts: ClassVar[Any]
+    health: ClassVar[Any]
+    partition_sizes: ClassVar[Any]
+    layout: ClassVar[Any]
+    replica_sizes: ClassVar[Any]
+    log_dirs: ClassVar[Any]
+    reassign: ClassVar[Any]
+    elect_leaders: ClassVar[Any]
+    throttle_configs: ClassVar[Any]
+    throttles: ClassVar[Any]
+    set_throttles: ClassVar[Any]
+    clear_throttles: ClassVar[Any]
+    append_audit: ClassVar[Any]
+    read_audit: ClassVar[Any]
+    lock: ClassVar[Any]
+    """These, and whatever else, the cluster itself answers."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster, name)
 
     def observe(
         self,
@@ -232,44 +252,9 @@ class Watched:
             self.reading()
         return self.cluster.observe_fields(fields)
 
-    def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        return self.cluster.groups(names)
-
-    def log_spans(
-        self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
-    ) -> Mapping[TopicPartition, LogSpan]:
-        return self.cluster.log_spans(partitions, at_ms, committed=committed)
-
-    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
-        return self.cluster.open_transactions(partitions)
-
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
-        return self.cluster.offsets_at(times)
-
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return self.cluster.epoch_ends(epochs)
-
-    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
-        return self.cluster.topic_ids(topics)
-
-    def transactional(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, bool]:
-        return self.cluster.transactional(partitions)
-
-    def producers(self, partitions: Collection[TopicPartition]) -> ProducerReading:
-        return self.cluster.producers(partitions)
-
-    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
-        return self.cluster.partition_counts(topics)
-
-    def health(self) -> Health:
-        return self.cluster.health()
-
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         self.weighed.append(resources)
         return self.cluster.sizes(resources)
-
-    def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self.cluster.partition_sizes(partitions)
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         self.checks.append(operations)
@@ -283,46 +268,6 @@ class Watched:
         if self.after is not None:
             self.after(operations)
         return outcomes
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:
-        return self.cluster.layout(topics)
-
-    def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
-        return self.cluster.replica_sizes(partitions)
-
-    def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
-        return self.cluster.log_dirs()
-
-    def reassign(
-        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        return self.cluster.reassign(targets, guard)
-
-    def elect_leaders(
-        self, partitions: Collection[TopicPartition], guard: Guard = unguarded
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        return self.cluster.elect_leaders(partitions, guard)
-
-    def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
-        return self.cluster.throttle_configs(topics)
-
-    def throttles(self, topics: Collection[str]) -> Throttles:
-        return self.cluster.throttles(topics)
-
-    def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
-        self.cluster.set_throttles(throttles, guard)
-
-    def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
-        self.cluster.clear_throttles(throttles, guard)
-
-    def append_audit(self, lines: Sequence[str]) -> None:
-        self.cluster.append_audit(lines)
-
-    def read_audit(self) -> Sequence[str]:
-        return self.cluster.read_audit()
-
-    def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
-        return self.cluster.lock(holder, timeout_s=timeout_s, tell=tell)
 
 
 VARIED: list[dict[str, str]] = [

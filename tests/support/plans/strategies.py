@@ -141,13 +141,13 @@ _origins = st.sampled_from((None, ChangeOrigin.BRANCH, ChangeOrigin.DRIFT, Chang
 _hazards = st.sampled_from(HAZARDS) | _hostile
 
 
-def names(*, legal: bool = False) -> SearchStrategy[str]:
-    """Resource names: those that Kafka allows, or also hostile ones."""
-    return _legal_names if legal else _legal_names | _hostile_something
+def names() -> SearchStrategy[str]:
+    """Resource names: those that Kafka allows, and hostile ones."""
+    return _legal_names | _hostile_something
 
 
-def refs(*, legal: bool = False) -> SearchStrategy[ResourceRef]:
-    return builds(ResourceRef, st.sampled_from(("Topic", "ConsumerGroup")), names(legal=legal))
+def refs() -> SearchStrategy[ResourceRef]:
+    return builds(ResourceRef, st.sampled_from(("Topic", "ConsumerGroup")), names())
 
 
 def locations(*, columns: bool = False) -> SearchStrategy[Location]:
@@ -198,22 +198,22 @@ def field_changes() -> SearchStrategy[FieldChange]:
     )
 
 
-def changes(*, legal: bool = False) -> SearchStrategy[Change]:
+def changes() -> SearchStrategy[Change]:
     """Creates, updates and deletes."""
     uids = st.none() | _ids
     fields = st.lists(field_changes(), min_size=1, max_size=4, unique_by=lambda f: f.path).map(tuple)
     return st.one_of(
-        builds(Create, refs(legal=legal), states(), assessments()),
-        builds(Update, refs(legal=legal), uids, fields),
-        builds(Delete, refs(legal=legal), uids, states(), assessments()),
+        builds(Create, refs(), states(), assessments()),
+        builds(Update, refs(), uids, fields),
+        builds(Delete, refs(), uids, states(), assessments()),
     )
 
 
-def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStrategy[PlannedChange]:
+def planned_changes(*, columns: bool = False) -> SearchStrategy[PlannedChange]:
     """Changes of any status and origin."""
     planned = builds(
         PlannedChange,
-        changes(legal=legal),
+        changes(),
         st.sampled_from(Status),
         st.none() | locations(columns=columns),
         _perhaps_hostile,
@@ -255,39 +255,31 @@ def _sorted_tuple(
 
 
 @cache
-def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -> SearchStrategy[Plan]:
+def plans(*, columns: bool = False, max_changes: int = 6) -> SearchStrategy[Plan]:
     """Whole plans in the stable order of the planner.
 
     Args:
-        legal: Only resource names that Kafka allows.
         columns: Locations have columns other than 1, which a saved plan does not keep.
         max_changes: The most changes in one plan.
     """
     return builds(
         Plan,
         cluster_id=_ids | _hostile,
-        changes=_sorted_tuple(
-            planned_changes(legal=legal, columns=columns), max_size=max_changes, key=lambda c: c.ref
-        ),
+        changes=_sorted_tuple(planned_changes(columns=columns), max_size=max_changes, key=lambda c: c.ref),
         unchanged=st.integers(0, 10_000),
-        unmanaged=_sorted_tuple(refs(legal=legal), max_size=4, key=lambda r: r),
+        unmanaged=_sorted_tuple(refs(), max_size=4, key=lambda r: r),
         undeclared=_sorted_tuple(
-            builds(UndeclaredConfig, refs(legal=legal), _paths, _hostile), max_size=4, key=lambda u: u
+            builds(UndeclaredConfig, refs(), _paths, _hostile), max_size=4, key=lambda u: u
         ),
         consents=_sorted_tuple(
-            builds(Consent, refs(legal=legal).map(str), st.sampled_from(HAZARDS), _hostile),
-            max_size=3,
-            key=lambda c: c,
+            builds(Consent, refs().map(str), st.sampled_from(HAZARDS), _hostile), max_size=3, key=lambda c: c
         ),
         diagnostics=st.lists(diagnostics(columns=columns), max_size=3).map(tuple),
         broker_validated=st.booleans(),
-        unknown=_sorted_tuple(refs(legal=legal), max_size=3, key=lambda r: r),
+        unknown=_sorted_tuple(refs(), max_size=3, key=lambda r: r),
         readers=_sorted_tuple(
             builds(
-                AffectedConsumer,
-                refs(legal=legal),
-                st.lists(_hostile, max_size=2).map(tuple),
-                st.just("") | _hostile,
+                AffectedConsumer, refs(), st.lists(_hostile, max_size=2).map(tuple), st.just("") | _hostile
             ),
             max_size=3,
             key=lambda r: r.ref,

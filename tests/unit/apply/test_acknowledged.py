@@ -12,7 +12,6 @@ from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import AuditSettings, Settings
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.model import Desired
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import Drift, DriftCause, Form, find_drift
 from kafkaform.inspect.reversal import plan_reversal
@@ -143,15 +142,6 @@ def test_change_visible_later_is_recorded(cluster: MemoryCluster, tmp_path: Path
     assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
     assert entry.outcome is not None
     assert "apply later found the change" in entry.outcome.message
-
-
-def test_value_set_by_another_client_has_other_cause(cluster: MemoryCluster, tmp_path: Path) -> None:
-    desired = read(tmp_path, CHANGES["set a config"][1])
-    pretend(cluster, tmp_path, desired)
-    cluster.execute([AlterConfigs(desired[0].ref, {"retention.ms": "5"})])
-    ((field,),) = [drifted.fields for drifted in drift_of(cluster, desired).resources]
-    assert field.history is not None
-    assert field.history.cause is not DriftCause.NOT_VISIBLE
 
 
 def test_partly_visible_change_is_done_in_part(cluster: MemoryCluster, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -32,11 +32,9 @@ from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.facts import get_replicas
-from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
-from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
+from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
-from kafkaform.resources.values import fields_of
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal, Notes, fail, override
@@ -48,7 +46,6 @@ from tests.support.plans.scenes import (
     absent,
     create_topic,
     declare_topic,
-    judge_saved,
     plan_for,
     state_of,
     topic,
@@ -196,41 +193,18 @@ def test_failed_resource_does_not_stop_others(
     assert results(second) == {"a": Result.ALREADY, "b": Result.APPLIED, "c": Result.ALREADY}
 
 
-@pytest.fixture
-def half(memory: MemoryCluster) -> tuple[Plan, Watched]:
-    """A plan of configs and partitions, and a cluster that refuses the partitions."""
+def test_partial_change_is_unverified_while_cluster_is_unreachable(
+    memory: MemoryCluster, time: FakeClock
+) -> None:
     create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
 
-    def refuse(batch: Sequence[Operation]) -> None:
+    def refuse_partitions(batch: Sequence[Operation]) -> None:
+        watched.reading = fail(Unreachable("nobody there"))
         if sorts(batch) == [AddPartitions]:
             memory.fail_next(NO, topic("a"))
 
-    return plan_for(memory, declare_topic("a", 6, retention_ms=WEEK)), Watched(memory, before=refuse)
-
-
-def test_partial_change_is_reported(
-    memory: MemoryCluster, time: FakeClock, half: tuple[Plan, Watched]
-) -> None:
-    memory.observe([])
-    memory.lag(3)
-    item = result_of(carry_out(*half, time), "a")
-    assert (item.result, item.message) == (Result.FAILED, NO.message)
-    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
-    assert len(time.naps) == 3
-    memory.lag(0)
-    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
-
-
-def test_partial_change_is_unverified_while_cluster_is_unreachable(
-    time: FakeClock, half: tuple[Plan, Watched]
-) -> None:
-    plan, watched = half
-
-    def fail_when_sent() -> None:
-        if watched.requests:
-            raise Unreachable("nobody there")
-
-    watched.reading = fail_when_sent
+    watched = Watched(memory, before=refuse_partitions)
     item = result_of(carry_out(plan, watched, time), "a")
     assert (item.result, item.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
     assert sum(time.naps) >= VERIFY_TIMEOUT_S
@@ -273,7 +247,6 @@ def test_unreachable_cluster_raises_before_requests(memory: MemoryCluster, time:
 )
 @pytest.mark.parametrize("error", [LOST, Unreachable("connection lost"), ClusterError("the client failed")])
 @pytest.mark.parametrize("carried_out", [True, False])
-@pytest.mark.parametrize("lag", [0, 4])
 def test_unknown_outcome_is_read_back(
     memory: MemoryCluster,
     time: FakeClock,
@@ -282,20 +255,19 @@ def test_unknown_outcome_is_read_back(
     sort: type[Operation],
     error: ClusterError,
     carried_out: bool,
-    lag: int,
 ) -> None:
     for name, partitions in start.items():
         create_topic(memory, name, partitions)
     plan = plan_for(memory, desired)
     before = state_of(memory, "a")
-    memory.lag(lag)
+    memory.lag(4)
     memory.fail_next(error, topic("a"), carried_out=carried_out)
     item = result_of(carry_out(plan, memory, time), "a")
     memory.lag(0)
     if carried_out:
         assert item.result is Result.APPLIED
         assert (sorts(item.done), item.not_done) == ([sort], ())
-        assert len(time.naps) == lag
+        assert len(time.naps) == 4
         assert plan_for(memory, desired).changes == ()
     else:
         assert item.result is Result.FAILED
@@ -304,32 +276,6 @@ def test_unknown_outcome_is_read_back(
         assert item.hint is not None
         assert sum(time.naps) >= VERIFY_TIMEOUT_S
         assert state_of(memory, "a") == before
-
-
-def test_unknown_outcome_of_whole_batch_ends_apply(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "z")
-    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
-    memory.fail_next(LOST, topic("a"), carried_out=True)
-    memory.fail_next(LOST, topic("b"))
-    watched = Watched(memory)
-    report = carry_out(plan, watched, time)
-    assert len(watched.requests) == 1
-    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "z": Result.NOT_TRIED}
-    assert not report.complete
-    assert not report.interrupted
-    assert carry_out(plan, memory, time).complete
-
-
-def test_unknown_config_outcome_prevents_partition_increase(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in "ab":
-        create_topic(memory, name)
-    plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in "ab"))
-    memory.fail_next(LOST, topic("a"), carried_out=True)
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"a": Result.FAILED, "b": Result.APPLIED}
-    item = result_of(report, "a")
-    assert (item.message, time.naps) == (LOST.message, [])
-    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
 
 
 def test_concurrent_equal_change_is_already_applied(memory: MemoryCluster, time: FakeClock) -> None:
@@ -378,17 +324,6 @@ def test_topic_recreated_by_a_producer_is_reported(
     assert not report.complete
 
 
-def test_topic_changed_during_verification_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6))
-    later = AddPartitions(topic("a"), 6, 9)
-    report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
-    item = result_of(report, "a")
-    assert item.result is Result.FAILED
-    assert item.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
-    assert sorts(item.done) == [AddPartitions]
-
-
 def test_only_changed_fields_are_read(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("configs", "doomed", "done", "more"):
         create_topic(memory, name)
@@ -429,18 +364,6 @@ def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time:
         assert nap == pytest.approx(min(max(waited / 5, 0.02), 1.0))
         waited += nap
     assert start + waited == pytest.approx(time.time)
-
-
-def test_verification_ends_at_timeout(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    memory.lag(10**6)
-    report = carry_out(plan, memory, time)
-    item = result_of(report, "a")
-    assert item.result is Result.FAILED
-    assert item.message.startswith("accepted, not visible: ")
-    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
-    assert not report.complete
-    assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
 
 def test_verification_continues_while_changes_appear(memory: MemoryCluster, time: FakeClock) -> None:
@@ -558,33 +481,6 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
     assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
 
 
-def test_uncancelled_moves_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
-    """As where the controller is gone when moves are to be cancelled, and they end all the same."""
-    names = ("a", "b", "c")
-    for name in names:
-        create_topic(memory, name)
-    plan = plan_for(memory, *[declare_topic(name, 3, 3) for name in names])
-    memory.pace(10**6)
-    stop = Event()
-    readings: list[Collection[str] | None] = []
-
-    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
-        stop.set()
-        if None not in targets.values():
-            return memory.reassign(targets, guard)
-        readings.clear()
-        memory.pace(0)
-        return dict.fromkeys(targets, Unreachable("no answer"))
-
-    def layout(topics: Collection[str] | None = None) -> Layout:
-        readings.append(topics)
-        return memory.layout(topics)
-
-    report = carry_out(plan, override(memory, reassign=reassign, layout=layout), time, stop=stop)
-    assert results(report) == dict.fromkeys(names, Result.APPLIED)
-    assert readings == [{*names}]
-
-
 def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declare_topic("a"))
     memory.lag(10**6)
@@ -679,7 +575,7 @@ class InOrder(Watched):
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
         self._note(Reassign)
-        return super().reassign(targets, guard)
+        return self.cluster.reassign(targets, guard)
 
 
 def test_min_isr_is_raised_after_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
@@ -703,19 +599,6 @@ def test_min_isr_is_lowered_before_replica_moves(memory: MemoryCluster, time: Fa
     desired = declare_topic("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
     assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
     assert asked.asked == [("AlterConfigs", 3), ("Reassign", 3)]
-
-
-def test_min_isr_is_not_raised_before_moves_finish(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
-    memory.pace(10_000)
-    report = carry_out(plan, memory, time, moves=MoveOptions(timeout_s=120))
-    item = result_of(report, "a")
-    assert item.result is Result.FAILED
-    assert item.message.startswith("not finished within 2m; 0 of 3 ")
-    assert sorts(item.not_done) == [Reassign, AlterConfigsInSync]
-    assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1}
-    assert not memory.throttles(["a"])
 
 
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
@@ -763,61 +646,6 @@ def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock
     assert (observer.show_line.call_count, watched.requests) == (1, [])
 
 
-def test_running_moves_are_verified_until_finished(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    memory.pace(30)
-    plan = plan_for(memory, declare_topic("a", 3, 3))
-    targets = {("a", n): replicas for n, replicas in enumerate(placement_of(plan))}
-    memory.reassign(targets)
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"a": Result.APPLIED}
-    assert not memory.layout().reassigning
-
-
-def placement_of(plan: Plan) -> Assignment:
-    (planned,) = plan.changes
-    (after,) = (field.after for field in fields_of(planned.change) if field.path == "placement")
-    return parse_assignment(str(after))
-
-
-@pytest.fixture
-def leftovers(memory: MemoryCluster) -> MemoryThrottleJournal:
-    """The journal of an apply that left throttles, as the next one has it."""
-    journal, left = MemoryThrottleJournal(), Throttles({1: Rates(1000, 1000)})
-    journal.announce(left)
-    memory.set_throttles(left)
-    journal.run = 2
-    return journal
-
-
-def test_throttles_of_a_killed_apply_are_removed(
-    memory: MemoryCluster, time: FakeClock, leftovers: MemoryThrottleJournal
-) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    assert carry_out(plan, memory, time, throttle_journal=leftovers).complete
-    assert not memory.throttles(())
-    assert leftovers.gone == ["1.0"]
-
-
-@pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
-def test_early_end_leaves_recorded_throttles(
-    memory: MemoryCluster, time: FakeClock, leftovers: MemoryThrottleJournal, end: str
-) -> None:
-    for name in ("a", "b"):
-        create_topic(memory, name)
-    stop, notes, left = Event(), Notes(), memory.throttles(())
-    plan = plan_for(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b", 6))
-    watched = override(memory, throttles=fail(AssertionError("it was asked what is throttled")))
-    if end == "cluster gone":
-        memory.fail_next(Unreachable("nobody answers"), topic("a"))
-    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
-    options = {"stop": stop, "observer": notes, "guard": LimitedGuard(1 if end == "lock lost" else 2)}
-    report = carry_out(plan, watched, time, throttle_journal=leftovers, **options)
-    assert report.interrupted == (end in {"stopped", "Ctrl-C"})
-    assert (report.complete, notes.lines) == (False, [])
-    assert memory.throttles(()) == left != Throttles()
-
-
 def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
     """The record itself is not read where nothing is throttled."""
     journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
@@ -835,18 +663,6 @@ def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> N
     assert carry_out(plan, mute, time, observer=notes, throttle_journal=MemoryThrottleJournal()).complete
     (line,) = notes.lines
     assert line.endswith("nobody there")
-
-
-def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
-    memory.fail_next(NO, topic("c"))
-    memory.lag(1)
-    observer = Mock(spec=Observer)
-    carry_out(plan, memory, time, observer=observer)
-    observer.started.assert_called_once_with(4)
-    assert [call.args[1] for call in observer.finished.call_args_list] == [None, NO, None, None]
-    assert [call.args for call in observer.verifying.call_args_list] == [(3,), (2,)]
 
 
 NAMES = ("a", "b", "c", "d")
@@ -950,7 +766,7 @@ class Failing(Watched):
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
         self._due = [(topic(name), Reassign) for name in sorted({name for name, _ in targets})]
-        return super().reassign(targets, guard)
+        return self.cluster.reassign(targets, guard)
 
     def fail(self) -> None:
         """Let what is about to be sent fail as it is to."""
@@ -1025,11 +841,6 @@ def test_each_resource_ends_planned_unchanged_or_reported_partial(
     )
 
 
-def keep_minutes(log: list[Any]) -> Any:
-    """Return a journal that writes into a log, which may also have what a cluster was asked."""
-    return SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
-
-
 def test_each_request_is_preceded_by_lock_proof(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
@@ -1052,25 +863,6 @@ def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeC
     assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
     assert (report.complete, report.interrupted) == (False, False)
     assert carry_out(plan, memory, time).complete
-
-
-def test_moves_finished_after_lock_loss_are_done(memory: MemoryCluster, time: FakeClock) -> None:
-    """They go on all the same, and are over by the time that the cluster is read again."""
-    create_topic(memory, "a", 1, 3, retention_ms=DAY)
-    desired = declare_topic("a", 2, 2, retention_ms=WEEK)
-    plan = plan_for(memory, desired, allow="destructive")
-    memory.lag(1)
-    memory.pace(2)
-    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), LimitedGuard(3)
-
-    def guard() -> None:
-        proof()
-        watched.fail()
-
-    report = carry_out(plan, watched, time, guard=guard, throttle_journal=MemoryThrottleJournal())
-    item = result_of(report, "a")
-    assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
-    assert (item.not_done, item.in_doubt) == ((), ())
 
 
 def test_changes_before_lock_loss_are_verified(memory: MemoryCluster, time: FakeClock) -> None:
@@ -1112,23 +904,11 @@ def test_journal_has_intended_changes_only(memory: MemoryCluster, time: FakeCloc
     memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
     log: list[object] = []
     watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
-    report = carry_out(plan, watched, time, journal=keep_minutes(log))
+    journal = SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
+    report = carry_out(plan, watched, time, journal=journal)
     assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
     applied = {name for name, result in results(report).items() if result is Result.APPLIED}
     assert applied == {"changed", "new"}
-
-
-def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    stop = Event()
-    stop.set()
-    log: list[object] = []
-    report = carry_out(plan, memory, time, stop=stop, journal=keep_minutes(log))
-    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
-    assert memory.executed == []
-    assert carry_out(plan, memory, time).complete
-    assert carry_out(plan, memory, time, journal=keep_minutes(log)).complete
-    assert log == []
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
@@ -1139,11 +919,3 @@ def test_failing_journal_prevents_requests(
     with pytest.raises(type(broken)):
         carry_out(plan, watched, time, journal=SimpleNamespace(intend=fail(broken)))
     assert (watched.requests, memory.executed) == ([], [])
-
-
-def test_passed_observation_is_not_read_again(memory: MemoryCluster, time: FakeClock) -> None:
-    now = judge_saved(plan_for(memory, declare_topic("a")), memory)
-    readings: list[int] = []
-    watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))
-    apply(now.plan, watched, ApplyOptions(clock=time.clock), observation=now.observation)
-    assert readings == [0]

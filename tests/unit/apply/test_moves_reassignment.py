@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE
-from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.obstacles import STALL_S
 from kafkaform.apply.moves.reassignment import HEALTH_WAIT_S, ReassignmentReport
@@ -35,7 +33,6 @@ from kafkaform.resources.replicas.moves import (
 )
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.memory_cluster.replicas import CLUSTER
 from tests.support.plans.moves import (
     MB,
     Crew,
@@ -84,12 +81,12 @@ class Requests(Watched):
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = lambda: None
     ) -> Mapping[TopicPartition, ClusterError | None]:
         self.reassigned.append(dict(targets))
-        return super().reassign(targets, guard)
+        return self.cluster.reassign(targets, guard)
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
         if self.seen is not None:
             self.seen()
-        return super().layout(topics)
+        return self.cluster.layout(topics)
 
 
 def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
@@ -101,18 +98,6 @@ def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
         if left[0] == 0:
             for act in acts:
                 act()
-
-    return step
-
-
-def fail_from(first: int, last: int = 10**6) -> Callable[[], None]:
-    """Fail from one call on, up to another one."""
-    calls = [0]
-
-    def step() -> None:
-        calls[0] += 1
-        if first <= calls[0] < last:
-            raise Unreachable("nobody answers")
 
     return step
 
@@ -164,16 +149,6 @@ def test_progress_has_partitions_and_bytes(memory: MemoryCluster) -> None:
     assert len(set(copied)) > 3
 
 
-def test_progress_of_growing_topics_stays_within_the_total(memory: MemoryCluster) -> None:
-    crew = Crew(memory)
-    crew.notes.on_progress = act_at(1, lambda: memory.fill(A, 300 * MB))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    copied = [item.bytes_done for item in crew.notes.progress]
-    assert {item.bytes_total for item in crew.notes.progress} == {60 * MB}
-    assert copied == sorted(copied)
-    assert copied[-1] == 60 * MB
-
-
 def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew, during = Crew(memory), []
@@ -181,12 +156,6 @@ def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None
     assert crew.move(work("b", TRIPLE, ((1, 2), (2, 3), (3, 1)))).outcomes == {B: None}
     assert now_on(memory, "b") == ((1, 2), (2, 3), (3, 1))
     assert not any(during)
-    assert crew.throttle_journal.announced == {}
-
-
-def test_unlimited_moves_are_not_throttled(memory: MemoryCluster) -> None:
-    crew = Crew(memory, MoveOptions(throttle=None))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert crew.throttle_journal.announced == {}
 
 
@@ -238,24 +207,6 @@ def test_failed_election_is_noted(memory: MemoryCluster) -> None:
     assert f"a-0: {NO.message}" in line
 
 
-def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
-    elected: list[TopicPartition] = []
-
-    def elect(partitions: Collection[TopicPartition], guard: Guard) -> object:
-        elected.extend(partitions)
-        return memory.elect_leaders(partitions, guard)
-
-    crew = Crew(override(memory, elect_leaders=elect), MoveOptions(throttle=None))
-    crew.notes.on_progress = lambda progress: (
-        memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
-    )
-    moved = ((2, 1), (1, 2), (1, 3))
-    assert crew.move(work("a", SINGLE, moved)).outcomes == {A: None}
-    assert [state.isr for state in memory.layout().topics["a"]] == [(1,), (1,), (1, 3)]
-    assert elected == [("a", 2)]
-    assert crew.notes.lines == []
-
-
 def test_stop_cancels_running_batch_only(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
     crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
@@ -289,28 +240,6 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
     if end == "timeout":
         assert "not finished within 90s" in str(error)
         assert sum(crew.time.naps) == pytest.approx(90)
-
-
-def test_moves_not_started_have_no_outcome(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", SINGLE)
-    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))
-    crew.notes.on_progress = act_at(1, crew.stop.set)
-    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert report.interrupted
-    assert report.outcomes.keys() == {A}
-    assert (now_on(memory, "a"), now_on(memory, "b")) == (SINGLE, SINGLE)
-    before = Crew(memory)
-    before.stop.set()
-    assert before.move(work("b", SINGLE, TRIPLE)).outcomes == {}
-
-
-def test_unexpected_error_cleans_up(memory: MemoryCluster) -> None:
-    crew = Crew(memory)
-    crew.notes.on_progress = act_at(2, fail(ZeroDivisionError()))
-    with pytest.raises(ZeroDivisionError):
-        crew.move(work("a", SINGLE, TRIPLE))
-    assert now_on(memory, "a") == SINGLE
-    assert not memory.throttles(["a"])
 
 
 def test_cancelled_move_restores_replica_order(memory: MemoryCluster) -> None:
@@ -398,44 +327,11 @@ def test_topic_with_unsynced_target_is_misplaced(memory: MemoryCluster, filled: 
     assert misplaced == (set() if filled else {A})
 
 
-def test_find_misplaced_without_moves_reads_no_layout(memory: MemoryCluster) -> None:
-    cluster = override(memory, layout=fail(AssertionError()))
-    assert Crew(cluster).reassigner().find_misplaced([]) == set()
-
-
-def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
-    crew = Crew(memory, guard=LimitedGuard(2))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
-
-
-def test_moves_not_begun_are_not_in_place(memory: MemoryCluster) -> None:
-    def set_throttles(throttles: Throttles, *_: object) -> None:
-        memory.set_throttles(throttles)
-        crew.stop.set()
-        raise Unreachable("the answer was lost")
-
-    crew = Crew(override(memory, set_throttles=set_throttles), guard=LimitedGuard(0))
-    report = crew.move(work("a", SINGLE, TRIPLE))
-    assert (report.outcomes, report.interrupted) == ({}, True)
-    assert [line for line in crew.notes.lines if "in place" in line] == []
-
-
 def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
     crew = Crew(override(memory, clear_throttles=fail(Unreachable("nobody answers"))))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert any("could not be removed: nobody answers" in line for line in crew.notes.lines)
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
-
-
-def test_moves_of_killed_apply_finished_meanwhile_need_no_request(memory: MemoryCluster) -> None:
-    """There is nothing left to do then but to take its throttles off."""
-    journal, watched = leave_throttles(memory), Requests(memory)
-    watched.seen = act_at(2, lambda: memory.pace(0))
-    crew = Crew(watched, throttle_journal=journal)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.progress == []
-    assert not memory.throttles(["a"])
 
 
 @pytest.mark.parametrize("throttle", [None, MB, 2 * MB])
@@ -451,15 +347,6 @@ def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster, throttle: 
     assert during == [dict.fromkeys((1, 2, 3), Rates(throttle, throttle)) if throttle else {}]
     assert not memory.throttles(["a"])
     assert sorted(journal.gone) == sorted(journal.announced)
-
-
-def test_stop_cancels_moves_of_a_killed_apply(memory: MemoryCluster) -> None:
-    journal = leave_throttles(memory)
-    crew = Crew(memory, throttle_journal=journal)
-    crew.notes.on_progress = act_at(2, crew.stop.set)
-    assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
-    assert (now_on(memory, "a"), memory.layout().reassigning) == (SINGLE, {})
-    assert not memory.throttles(["a"])
 
 
 def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster) -> None:
@@ -520,27 +407,6 @@ def test_unauthorized_throttles_read_no_journal(memory: MemoryCluster) -> None:
     assert crew.notes.lines == []
 
 
-def test_recover_tolerates_announced_throttles_not_set(memory: MemoryCluster) -> None:
-    journal = leave_throttles(memory)
-    memory.advance(100)
-    journal.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
-    journal.run = 3
-    Crew(memory, throttle_journal=journal).reassigner().recover()
-    assert not memory.throttles(["a"])
-
-
-def test_empty_lists_of_a_killed_apply_are_unset(memory: MemoryCluster) -> None:
-    """It died after it had emptied them."""
-    journal, cleared = MemoryThrottleJournal(), []
-    listed = {"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))}
-    journal.announce(Throttles({}, listed))
-    journal.run = 2
-    cluster = override(memory, clear_throttles=lambda throttles, _: cleared.append(throttles))
-    crew = Crew(cluster, MoveOptions(throttle=None), journal)
-    assert crew.move(work("a", SINGLE, SINGLE[:1] + TRIPLE[1:])).outcomes == {A: None}
-    assert cleared == [Throttles({}, listed)]
-
-
 def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((3, 1), (3, 2)))
     crew = Crew(memory)
@@ -599,16 +465,6 @@ def test_partition_moved_by_another_client_fails(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
-def test_cancelled_partition_is_not_moved_again(memory: MemoryCluster) -> None:
-    memory.pace(50)
-    watched = Requests(memory)
-    crew = Crew(watched)
-    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): None}))
-    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message.startswith("partition 0: another client cancelled")
-    assert len(watched.reassigned) == 1
-
-
 def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     foreign = Throttles(
         {1: Rates(leader=5 * MB), 2: Rates(MB, 3 * MB)},
@@ -635,12 +491,6 @@ def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
 
 
-def test_deleted_topic_does_not_stop_other_moves(memory: MemoryCluster) -> None:
-    report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert report.outcomes[A] is None
-    assert failure(report, "b").message.startswith("partition 0 no longer exists")
-
-
 def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1, 2), (2, 3)))
     memory.stop_broker(3)
@@ -652,15 +502,6 @@ def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
     assert crew.notes.lines[0] == f"waiting: {sick}"
     assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
     assert watched.reassigned == []
-
-
-def test_moves_start_when_cluster_becomes_healthy(memory: MemoryCluster) -> None:
-    memory.stop_broker(3)
-    watched = Requests(memory)
-    crew = Crew(watched)
-    watched.seen = act_at(30, lambda: memory.start_broker(3))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert len(watched.reassigned) == 1
 
 
 def test_stopped_broker_can_be_drained() -> None:
@@ -699,49 +540,18 @@ def test_reassignment_without_response_is_read_back(
     assert now_on(memory, "a") == TRIPLE
 
 
-def test_temporarily_failing_readings_are_repeated(memory: MemoryCluster) -> None:
-    watched = Requests(memory)
-    watched.seen = fail_from(4, 40)
-    crew = Crew(watched)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert {line.endswith("trying again: nobody answers") for line in crew.notes.lines} == {True}
-
-
 def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     watched = Requests(memory)
-    watched.seen = fail_from(4)
+    unreachable = fail(Unreachable("nobody answers"))
+    watched.seen = act_at(3, lambda: setattr(watched, "seen", unreachable))
     crew = Crew(watched)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
+    assert "the cluster does not answer, trying again: nobody answers" in crew.notes.lines
     assert "the running moves could not be cancelled, and may continue: nobody answers" in crew.notes.lines
     assert not memory.throttles(["a"])
-
-
-def test_lagging_readings_are_waited_for(memory: MemoryCluster) -> None:
-    memory.lag(3)
-    assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-
-
-def test_refused_partition_fails_own_topic_only(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", SINGLE)
-    memory.fail_next(NO, B)
-    crew = Crew(memory, MoveOptions(throttle=None))
-    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert report.outcomes[A] is None
-    error = failure(report, "b")
-    assert isinstance(error, MovesUnfinished)
-    assert error.message == f"partition 0: {NO.message}; 2 of 3 partitions in place"
-    assert error.hint == "ask them"
-
-
-def test_moves_without_a_throttle_are_not_begun(memory: MemoryCluster) -> None:
-    memory.deny(lambda ref: ref == CLUSTER)
-    watched = Requests(memory)
-    error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
-    assert isinstance(error, PermissionDenied)
-    assert watched.reassigned == []
 
 
 def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
@@ -785,42 +595,6 @@ def test_running_batch_reads_own_topics(count: int) -> None:
     assert {*sizes} == {2}
 
 
-@pytest.mark.parametrize(
-    ("slow", "pause"), [("reassign", FIRST_PAUSE_S), ("replica_sizes", 0.5 * READING_SHARE)]
-)
-def test_pause_depends_on_reading_time(memory: MemoryCluster, slow: str, pause: float) -> None:
-    def take_time(*arguments: object) -> object:
-        crew.time.time += 0.5
-        return getattr(memory, slow)(*arguments)
-
-    crew = Crew(override(memory, **{slow: take_time}))
-    crew.move(work("a", SINGLE, TRIPLE))
-    assert crew.time.naps[0] == pause
-
-
-def test_progress_reads_partitions_of_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [0]
-
-    def count_copied_bytes(move: PartitionMove) -> int:
-        looks[0] += 1
-        return move.size * len(move.adding)
-
-    monkeypatch.setattr(PartitionMove, "copied", property(count_copied_bytes))
-
-    def count_looks(count: int) -> int:
-        cluster = three_racks()
-        laid_out(cluster, "many", ((1,),) * count)
-        cluster.fill(topic("many"), MB * count)
-        cluster.pace(10)
-        looks[0] = 0
-        crew = Crew(cluster, MoveOptions(throttle=MB, batch_partitions=5))
-        crew.move(work("many", ((1,),) * count, ((2,),) * count))
-        assert crew.notes.progress[-1].bytes_done == crew.notes.progress[-1].bytes_total == MB * count
-        return looks[0]
-
-    assert count_looks(100) <= count_looks(25) * 4
-
-
 def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None:
     """Somebody fills the disk of broker 3 while the first batch is copied; what goes elsewhere goes on."""
     laid_out(memory, "b", ((1,),))
@@ -844,40 +618,12 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     assert not memory.throttles(["a", "b"])
 
 
-def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
-    failures = [Unreachable("nobody answers")]
-
-    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
-        if failures:
-            raise failures.pop()
-        memory.clear_throttles(throttles, guard)
-
-    crew = Crew(override(memory, clear_throttles=clear_throttles))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
-    assert not memory.throttles(["a"])
-
-
 @pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3)])
 def test_unreadable_sizes_do_not_stop_batches(memory: MemoryCluster, method: str, notes: int) -> None:
     crew = Crew(override(memory, **{method: fail(PermissionDenied("this account may not"))}))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(crew.notes.lines) == notes
     assert crew.notes.lines[0].endswith("this account may not")
-
-
-def test_replicas_in_sync_are_not_waited_for(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", TRIPLE)
-    crew = Crew(memory)
-    assert crew.reassigner().wait_in_sync({B: 3, A: 1}).outcomes == {A: None, B: None}
-    assert crew.time.naps == []
-
-
-def test_missing_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
-    memory.reassign({("a", number): to for number, to in enumerate(TRIPLE)})
-    crew = Crew(memory)
-    assert crew.reassigner().wait_in_sync({A: 2}).outcomes == {A: None}
-    assert crew.notes.lines[0].startswith("waiting for replicas of a: partition 0 has 1 replica in sync")
 
 
 def test_missing_in_sync_replicas_are_reported_after_timeout(memory: MemoryCluster) -> None:
@@ -896,6 +642,26 @@ def test_replicas_being_removed_do_not_count_as_in_sync(memory: MemoryCluster) -
     crew = Crew(memory, MoveOptions(timeout_s=60))
     error = failure(crew.reassigner().wait_in_sync({B: 2}), "b")
     assert str(error).startswith("not finished within 1m")
+
+
+def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
+    crew = Crew(memory, guard=LimitedGuard(2))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
+
+
+def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
+    failures = [Unreachable("nobody answers")]
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if failures:
+            raise failures.pop()
+        memory.clear_throttles(throttles, guard)
+
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
+    assert not memory.throttles(["a"])
 
 
 def test_missing_record_is_noted_once(memory: MemoryCluster) -> None:

@@ -57,19 +57,6 @@ def test_added_throttles_are_separate(asked: Throttles, present: Throttles) -> N
     assert select_unchanged(ours, present) == NOTHING
 
 
-@given(THROTTLES, THROTTLES)
-def test_select_unchanged_keeps_live_values_only(one: Throttles, present: Throttles) -> None:
-    still = select_unchanged(one, present)
-    assert select_unchanged(still, present) == still
-    for broker, rates in still.rates.items():
-        live = present.rates[broker]
-        assert rates.leader in {None, live.leader}
-        assert rates.follower in {None, live.follower}
-    for topic, listed in still.replicas.items():
-        assert listed.leader <= present.replicas[topic].leader
-        assert listed.follower <= present.replicas[topic].follower
-
-
 def test_throttle_differences_and_partitions_are_listed() -> None:
     # A list of all has everything.
     everything = Throttles(replicas={"a": ThrottledReplicas(frozenset({"*"}), frozenset())})

@@ -224,12 +224,6 @@ def test_topic_recreated_by_others_is_reported(
     assert result.message == "deleted, but it was created again since, with another id"
 
 
-def test_partition_decrease_without_id_names_remedy(memory: MemoryCluster, uid: str) -> None:
-    (planned,) = plan_for(memory, declare_topic("orders", 2)).changes
-    assert planned.status is Status.REFUSED
-    assert f"`recreate: {uid}`" in (planned.remedy or "")
-
-
 def test_refused_recreation_plans_no_group_change(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid, protected=True), READER)
     assert list_statuses(plan) == {"orders": Status.REFUSED}

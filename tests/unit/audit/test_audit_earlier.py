@@ -9,7 +9,6 @@ import pytest
 
 from kafkaform.apply.earlier import EarlierApplies, read_earlier
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.safeguards import Safeguards, record_results
@@ -26,7 +25,6 @@ from tests.support.plans.scenes import (
     DAY,
     WEEK,
     FakeClock,
-    Watched,
     absent,
     create_topic,
     declare_topic,
@@ -136,41 +134,6 @@ def test_visible_change_without_response_is_recorded(memory: MemoryCluster) -> N
     settle_nothing(memory)
 
 
-def test_field_in_doubt_belongs_to_latest_change(story: Story) -> None:
-    """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
-
-    def list_open(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
-        found = EarlierApplies(entries, KEPT)._find_open()
-        return [(entry.run, [field.path for field in entry.fields]) for entry in found]
-
-    cut, both = {RETENTION: (WEEK, DAY)}, {RETENTION: (WEEK, DAY), "partitions": (1, 3)}
-    first = story.add("update", "a", both, result=None, uid="a")
-    second = story.add("update", "a", cut, result=None, uid="a")
-    tried = story.add("update", "a", {"partitions": (1, 3)}, result="failed", uid="a")
-    assert list_open(*story.entries) == [("run1", [RETENTION])]
-    assert list_open(first, second) == [("run0", ["partitions"]), ("run1", [RETENTION])]
-    assert list_open(first, tried) == [("run0", [RETENTION])]
-    again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
-    assert list_open(first, second, again) == [("run3", [RETENTION])], "there was none"
-    alternative = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
-    assert list_open(first, second, alternative) == [], "it was another topic by then"
-    deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid="a")
-    assert list_open(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
-
-
-def test_open_changes_are_read_together_without_note(
-    memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    create_topic(memory, "a", retention_ms=WEEK)
-    plan = plan_for(memory, declare_topic("a", retention_ms=DAY), allow="Topic/a:retention-cut")
-    for _ in range(20):
-        kill_apply(plan, memory, done=False)
-    watched = Watched(memory)
-    record_results(read_earlier(memory, KEPT, "memory"), watched, "later")
-    assert watched.readings == [{topic("a"): {RETENTION: DAY}}]
-    assert capsys.readouterr().err == ""
-
-
 def test_incompletely_recorded_change_stays_open(memory: MemoryCluster, story: Story) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     made = {RETENTION: (None, DAY)}
@@ -237,11 +200,3 @@ def test_unwritable_result_is_noted_and_does_not_stop_apply(
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
     assert "audit.jsonl cannot be written" in capsys.readouterr().err
-
-
-def test_saved_plan_reads_earlier_record_without_audit(memory: MemoryCluster) -> None:
-    kill_apply(plan_for(memory, declare_topic("a")), memory)
-    target = ClusterSettings("dev", ClientProperties())
-    none_kept = Safeguards(audit=False)
-    assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1
-    assert none_kept.earlier(memory, target, "memory", saved=True).record_results(memory, "later") == ()

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
+from kafkaform.audit.journal import AuditJournal, open_journal
 from kafkaform.audit.record import append_to_file
 from kafkaform.audit.trail import read_record, read_record_file
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport, Result
-from kafkaform.core.errors import AuditError, RequestRejected, Unreachable
+from kafkaform.core.errors import AuditError
 from kafkaform.core.plans import Plan
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, ends, entries_of, recorded_apply
-from tests.support.plans.moves import fail, override
-from tests.support.plans.scenes import (
-    DAY,
-    WEEK,
-    FakeClock,
-    create_topic,
-    declare_topic,
-    plan_for,
-    read_log_lines,
-    topic,
-)
+from tests.support.plans.scenes import DAY, WEEK, FakeClock, create_topic, declare_topic, plan_for, topic
 
 KEPT = AuditSettings()
-NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
 
 
 def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> AuditJournal:
@@ -82,39 +66,6 @@ def test_changes_not_carried_out_are_not_recorded(memory: MemoryCluster) -> None
     assert (entries_of(memory, run), memory.read_audit()) == ({}, ())
 
 
-def test_applied_and_failed_results_are_recorded(memory: MemoryCluster) -> None:
-    for name in ("fails", "works"):
-        create_topic(memory, name)
-    plan = plan_for(memory, declare_topic("fails", 6, retention_ms=WEEK), declare_topic("works", 6))
-    memory.fail_next(NO, topic("fails"))
-    run, _ = recorded_apply(plan, memory)
-    entries = entries_of(memory, run)
-    assert ends(entries) == {"works": "applied", "fails": "failed"}
-    assert entries["fails"].outcome is not None
-    assert entries["fails"].outcome.message == NO.message
-    assert not entries["fails"].took_place
-
-
-def test_partial_failure_records_completed_fields(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
-    journal = journal_of(memory, plan)
-    failing = act_on("finished", lambda: memory.fail_next(NO, topic("a")))
-    journal.conclude(carry_out(plan, memory, journal, observer=failing))
-    entry = entries_of(memory, journal.run)["a"]
-    assert entry.outcome is not None
-    assert entry.outcome.result == "failed"
-    assert [item.path for item in entry.carried_out] == ["config.retention.ms"]
-    assert entry.took_place
-
-
-def test_stopped_apply_records_not_tried(memory: MemoryCluster) -> None:
-    plan, stop = plan_for(memory, declare_topic("a")), Event()
-    journal = journal_of(memory, plan)
-    journal.conclude(carry_out(plan, memory, journal, observer=act_on("started", stop.set), stop=stop))
-    assert ends(entries_of(memory, journal.run)) == {"a": "not_tried"}
-
-
 def test_journal_without_sinks_writes_nothing(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan, AuditSettings(topic=False))
@@ -133,21 +84,6 @@ def test_audit_file_equals_topic_and_is_private(memory: MemoryCluster, tmp_path:
     first, second = read_record(memory, both).entries
     assert first.run == run != second.run
     assert read_record_file(both.file) == read_record(memory, AuditSettings(topic=False, file=both.file))
-
-
-def test_audit_reads_and_writes_are_logged(
-    tmp_path: Path, memory: MemoryCluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "kafkaform.audit")
-    both = AuditSettings(file=tmp_path / "audit.jsonl")
-    recorded_apply(plan_for(memory, declare_topic("a")), memory, both)
-    read_record(memory, both)
-    places = [f"topic {AUDIT_TOPIC.name}", str(both.file)]
-    lines = [re.sub(r" in \d+ ms$", "", line) for line in read_log_lines(caplog, "kafkaform.audit")]
-    wrote, read = (
-        [f"audit: {act} {place}" for place in places] for act in ("wrote 1 lines to", "read 2 lines from")
-    )
-    assert lines == [*wrote, *wrote, *read]
 
 
 def test_existing_audit_file_keeps_mode_and_content(tmp_path: Path) -> None:
@@ -205,21 +141,3 @@ def test_unwritable_result_is_reported(tmp_path: Path, memory: MemoryCluster) ->
     with pytest.raises(AuditError, match=f"the result of apply {journal.run} is not recorded: "):
         journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
-
-
-def test_unreachable_cluster_is_audit_error(memory: MemoryCluster) -> None:
-    deaf = override(memory, append_audit=fail(Unreachable("no broker answered", hint="check the address")))
-    with pytest.raises(AuditError, match="no broker answered") as raised:
-        TopicSink(deaf).append(["x"])
-    assert raised.value.hint == "check the address"
-
-
-def test_many_changes_are_written_in_one_append(memory: MemoryCluster, tmp_path: Path) -> None:
-    plan = plan_for(memory, *(declare_topic(f"t{n:03}", 1) for n in range(200)))
-    journal = journal_of(memory, plan)
-    sink = FileSink(tmp_path / "audit.jsonl")
-    counting = Mock(wraps=sink)
-    journal._sinks = [counting]
-    journal.conclude(carry_out(plan, memory, journal))
-    assert [len(call.args[0]) for call in counting.append.call_args_list] == [200, 200]
-    assert all(json.loads(line) for line in sink.file.read_text().splitlines())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -16,7 +15,6 @@ from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected
 from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
@@ -25,7 +23,6 @@ from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
-from tests.support.plans.moves import override
 from tests.support.plans.scenes import QUIET, absent, create_topic, declare_reader, declare_topic, group_ref
 
 HAZARD = "offset-recommit"
@@ -80,11 +77,6 @@ def status_of(plan: Plan) -> Status | None:
     return next((change.status for change in plan.changes if change.ref == group_ref()), None)
 
 
-def test_first_commit_is_safe(memory: MemoryCluster) -> None:
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
-    assert memory.read_audit() == ()
-
-
 @pytest.mark.parametrize(
     ("start", "effect"),
     [
@@ -125,13 +117,6 @@ def test_group_with_expired_topic_needs_consent_for_topic(memory: MemoryCluster)
     assert planned.status is Status.NEEDS_CONSENT
 
 
-def test_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    create_topic(memory, "prices", 1)
-    (planned,) = plan_for(memory, group("orders", "prices")).changes
-    assert planned.status is Status.PLANNED
-
-
 GONE = Desired(group_ref(), None, Intent(allow={"delete": "TICKET-1"}))
 
 
@@ -150,25 +135,6 @@ def test_topic_recreated_by_apply_needs_no_recommit_consent(memory: MemoryCluste
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
 
 
-def test_failed_commit_needs_no_consent(memory: MemoryCluster) -> None:
-    memory.fail_next(RequestRejected("no (NOT_COORDINATOR)", code="NOT_COORDINATOR"))
-    recorded_apply(plan_for(memory, group("orders")), memory)
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
-
-
-def test_commit_without_result_needs_consent_after_offset_retention(memory: MemoryCluster) -> None:
-    """Within the time for which brokers keep offsets, offsets that are missing show that it was none."""
-    intend(memory, plan_for(memory, group("orders")))
-    memory.execute([AlterConfigs(group_ref(), {"consumer.session.timeout.ms": "50000"}, ())])
-    assert status_of(plan_for(memory, group("orders", start="latest"))) is Status.PLANNED
-    memory.execute([AlterConfigs(group_ref(), {}, ("consumer.session.timeout.ms",))])
-    assert status_of(plan_for(memory, group("orders", start="latest"))) is Status.PLANNED
-    memory.offset_retention_ms = 0
-    reason = find_creation(plan_for(memory, group("orders", start="latest"))).reason
-    assert "whether it did is not known" in reason
-    assert "unread records are skipped" in reason
-
-
 @pytest.mark.parametrize(("hours_ago", "status"), [(0, Status.PLANNED), (2, Status.NEEDS_CONSENT)])
 def test_commit_without_result_needs_consent_after_an_hour(
     memory: MemoryCluster, hours_ago: int, status: Status
@@ -176,15 +142,6 @@ def test_commit_without_result_needs_consent_after_an_hour(
     """The group may have been used and deleted since."""
     intend(memory, plan_for(memory, group("orders")), hours_ago)
     assert status_of(plan_for(memory, group("orders"))) is status
-
-
-def test_commit_without_a_result_of_a_group_that_is_there_may_have_been_one(memory: MemoryCluster) -> None:
-    create_topic(memory, "prices", 1)
-    memory.commit("g", {("prices", 0): 0})
-    intend(memory, plan_for(memory, group("orders", "prices")))
-    assert status_of(plan_for(memory, group("orders", "prices"))) is Status.PLANNED
-    memory.offset_retention_ms = 0
-    assert status_of(plan_for(memory, group("orders", "prices"))) is Status.NEEDS_CONSENT
 
 
 def test_commit_without_response_needs_consent(memory: MemoryCluster) -> None:
@@ -203,13 +160,6 @@ def test_commit_without_response_needs_consent(memory: MemoryCluster) -> None:
     reason = find_creation(plan_for(memory, group("orders"))).reason
     assert "whether it did is not known" in reason
     assert "records are read again" in reason
-
-
-def test_commit_without_an_answer_was_none_if_its_offsets_cannot_have_expired(memory: MemoryCluster) -> None:
-    memory.fail_next(OutcomeUnknown("no answer in time"), group_ref(), carried_out=False)
-    (failed,) = recorded_apply(plan_for(memory, group("orders")), memory)[1].results
-    assert failed.in_doubt
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
 def test_partly_refused_commit_needs_consent(memory: MemoryCluster) -> None:
@@ -236,15 +186,6 @@ def test_group_without_record_needs_no_consent(memory: MemoryCluster, target: Cl
     commit_first(memory, group("orders"))
     expire(memory)
     assert status_of(plan_for(memory, group("orders"), target=target)) is Status.PLANNED
-
-
-def test_record_is_read_for_new_groups_only(memory: MemoryCluster) -> None:
-    read_audit = Mock(side_effect=memory.read_audit)
-    cluster = override(memory, read_audit=read_audit)
-    plan_for(cluster, declare_topic("orders", 4), declare_topic("new"))
-    assert read_audit.call_count == 0
-    plan_for(cluster, declare_topic("orders", 2), group("orders"))
-    assert read_audit.call_count == 1
 
 
 def test_unreadable_record_is_noted(memory: MemoryCluster) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
+from kafkaform.audit.entries import AuditRecord, parse_record
 from kafkaform.audit.record import (
     MAX_LINE_BYTES,
     Author,
@@ -37,7 +37,6 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.resources.values import action_of, fields_of
 from tests.support.builds import builds
 from tests.support.plans.audit import ALICE, COMMON
-from tests.support.plans.damage import damage_json
 from tests.support.plans.strategies import hostile_text, planned_changes
 
 AT = "2026-11-03T12:00:00.000Z"
@@ -59,8 +58,8 @@ CONFIGS, EXTRA = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(
 GROUP = ResourceRef("ConsumerGroup", "g")
 
 
-def intent(planned: PlannedChange, *consents: Consent, change_id: str = "run.1") -> list[str]:
-    return list(render_intent(change_id, AT, COMMON, planned, consents, {}))
+def intent(planned: PlannedChange, *consents: Consent) -> list[str]:
+    return list(render_intent("run.1", AT, COMMON, planned, consents, {}))
 
 
 def result(
@@ -143,16 +142,6 @@ def test_field_of_two_operations_is_done_after_last() -> None:
     assert read_done(PlannedChange(grown, Status.PLANNED), extra) == ["partitions", "placement"]
 
 
-def test_result_lists_fields_in_doubt() -> None:
-    ended = result(UPDATE, CONFIGS, result=Result.FAILED, not_done=(EXTRA,), in_doubt=(EXTRA,))
-    assert json.loads(ended[-1])["done"] == ["config.retention.ms"]
-    assert json.loads(ended[-1])["in_doubt"] == ["partitions"]
-    (entry,) = read(*intent(UPDATE), *ended).entries
-    assert [field.path for field in entry.in_doubt] == ["partitions"]
-    assert [field.path for field in entry.carried_out] == ["config.retention.ms"]
-    assert "in_doubt" not in json.loads(result(UPDATE)[0])
-
-
 def test_fields_in_doubt_are_settled_by_later_result() -> None:
     unsure: Any = {"result": Result.FAILED, "message": "no answer", "in_doubt": (EXTRA,)}
     lines = [*intent(UPDATE), *result(UPDATE, not_done=(CONFIGS, EXTRA), **unsure)]
@@ -168,24 +157,6 @@ def test_fields_in_doubt_are_settled_by_later_result() -> None:
     (entry,) = read(lines[0], *result(UPDATE, CONFIGS, not_done=(EXTRA,), **unsure), lines[-1]).entries
     assert entry.outcome is not None
     assert entry.outcome.result == "applied"
-
-
-def test_long_result_in_doubt_is_split() -> None:
-    offsets = {("a" * 200, number): number for number in range(9_000)}
-    planned, in_doubt = PlannedChange(Create(GROUP, {}), Status.PLANNED), (ResetOffsets(GROUP, offsets),)
-    done = CommitInitialOffsets(GROUP, {"orders": "earliest"})
-    lines = result(planned, done, result=Result.FAILED, not_done=in_doubt, in_doubt=in_doubt)
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= MAX_LINE_BYTES
-    documents = [json.loads(line) for line in lines]
-    unsure = [path for document in documents for path in document["in_doubt"]]
-    assert unsure == [*map(partition_path, offsets)]
-    assert [path for document in documents for path in document["done"]] == ["offsets.orders"]
-
-
-@pytest.mark.parametrize("word", ["applied", "already", "failed", "moved", "not_tried"])
-def test_every_result_has_recorded_name(word: str) -> None:
-    assert json.loads(result(UPDATE, result=Result[word.upper()])[0])["result"] == word
 
 
 def test_run_ids_sort_by_time_and_timestamps_are_utc() -> None:
@@ -332,16 +303,6 @@ def test_damaged_line_does_not_hide_other_entries(line: str) -> None:
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
 
 
-def test_damaged_record_line_is_skipped_and_reported() -> None:
-    whole = json.dumps(json.loads(intent(UPDATE, Consent(str(REF), "retention-cut", "it is over"))[0]))
-    damages = damage_json(whole)
-    for kind in damages.keys() - {"not UTF-8", "no format"}:
-        for content in damages[kind]:
-            log = read(content.decode(), *intent(UPDATE))
-            assert [entry.id for entry in log.entries] == ["run.1"], content
-            assert log.problems, content
-
-
 def test_surrogate_characters_are_replaced_in_record() -> None:
     common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
     (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
@@ -373,15 +334,6 @@ def test_intent_and_result_without_counterpart_leave_outcome_unknown() -> None:
     assert read(RESULT).problems == ("here: 1 result without an intent",)
     (entry,) = read(INTENT).entries
     assert (entry.outcome, entry.took_place, entry.carried_out) == (None, False, ())
-
-
-def test_merged_records_are_deduplicated_and_sorted() -> None:
-    def stamp_line(number: int) -> str:
-        (line,) = intent(UPDATE, change_id=f"run{number}.1")
-        return line.replace(AT, f"2026-11-03T12:00:0{number}.000Z")
-
-    both = merge_records(read(stamp_line(1), stamp_line(3)), read(stamp_line(1), stamp_line(2)))
-    assert [entry.run for entry in both.entries] == ["run1", "run2", "run3"]
 
 
 @given(st.lists(hostile_text(max_size=20), max_size=5))

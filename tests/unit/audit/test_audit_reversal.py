@@ -85,13 +85,6 @@ def test_single_offset_is_restored_by_reset_command(story: Story) -> None:
     assert "`kafkaform reset g --topic orders:2 --to 41`" in orders
 
 
-def test_equal_offsets_are_restored_by_single_reset_command(story: Story) -> None:
-    same = reset(story, {**{f"offsets.orders:{n}": (0, 7) for n in range(12)}, "offsets.prices:3": (0, 7)})
-    (refused,) = plan_undo(story, same, desired=(Desired(GROUP, {}),)).refused
-    assert "`kafkaform reset g --topic orders:0-11 --topic prices:3 --to 0`" in refused
-    assert "(13 partitions)" in refused
-
-
 def test_differing_offsets_are_restored_from_file(story: Story) -> None:
     different = reset(story, {f"offsets.orders:{n}": (n, 70) for n in range(12)})
     found = plan_undo(story, different, desired=(Desired(GROUP, {}),))
@@ -122,14 +115,6 @@ def test_field_changed_by_later_apply_needs_force(story: Story) -> None:
     (reason,) = found.refused
     assert "apply run1 changed it again, to 1h; --force" in reason
     assert RESTORED in plan_undo(story, change, desired=now, force=True).edits
-
-
-def test_later_apply_without_effect_is_ignored(story: Story) -> None:
-    change = cut(story)
-    story.add("update", "orders", {RETENTION: (DAY, "1")}, result="failed")
-    story.add("update", "orders", {"partitions": (1, 2)})
-    story.add("update", "prices", {RETENTION: (DAY, "1")})
-    assert plan_undo(story, change, desired=CUT).refused == []
 
 
 def test_later_apply_without_result_needs_force(story: Story) -> None:
@@ -167,13 +152,6 @@ def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
     assert f"({result})" in found.notes[0]
 
 
-def test_only_applied_fields_are_restored(story: Story) -> None:
-    both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
-    change = story.add("update", "orders", both, result="failed", done=[RETENTION])
-    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
-    assert plan_undo(story, change, desired=now).edits == [RESTORED]
-
-
 def test_change_without_result_needs_force(story: Story) -> None:
     change = cut(story, result=None)
     assert "its result is not known" in get_refusal(plan_undo(story, change, desired=CUT))
@@ -194,17 +172,6 @@ def test_field_in_doubt_needs_force(story: Story) -> None:
     assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
     whole = story.add("update", "orders", both, result="failed", in_doubt=[*both])
     assert "its result is not known" in get_refusal(plan_undo(story, whole, desired=now))
-
-
-def test_field_in_doubt_of_later_apply_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
-    again = {RETENTION: (DAY, "5"), "config.segment.ms": ("1", "2")}
-    story.add("update", "orders", again, result="failed", in_doubt=[RETENTION])
-    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
-    found = plan_undo(story, change, desired=now)
-    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)], "which the later apply did not change"
-    (reason,) = found.refused
-    assert "apply run1 may have changed it again, to 5ms" in reason
 
 
 def test_incomplete_record_is_refused(story: Story) -> None:
@@ -243,12 +210,6 @@ def test_deletion_is_undone_by_removing_tombstone(story: Story) -> None:
     assert "its records are lost" in found.notes[0]
     again = plan_undo(story, change, desired=(declare_topic("orders"),))
     assert "a manifest declares it again" in again.notes[0]
-
-
-def test_deletion_without_manifest_restores_manifest(story: Story) -> None:
-    (restored,) = plan_undo(story, story.add("delete", "orders", DELETED)).restored
-    spec = {"partitions": 6, "replicationFactor": 1, "retention": "1d"}
-    assert build_live_manifest(restored).data["spec"] == spec
 
 
 def test_deleted_group_is_restored_without_offsets(story: Story) -> None:

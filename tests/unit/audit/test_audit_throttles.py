@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
 from kafkaform.audit.entries import parse_record
-from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import MAX_LINE_BYTES
-from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import recorded_apply
-from tests.support.plans.scenes import declare_topic, plan_for
 from tests.support.plans.strategies import examples
 
 KEPT = AuditSettings()
@@ -45,14 +41,6 @@ def test_announced_throttles_are_left_for_next_apply(memory: MemoryCluster) -> N
     assert [(leftover.id, leftover.throttles) for leftover in second.read_leftovers()] == [("aaa.1", SOME)]
     second.record_removal(second.read_leftovers())
     assert throttle_journal(memory, "ccc").read_leftovers() == []
-
-
-def test_announcements_are_removed_individually(memory: MemoryCluster) -> None:
-    first, second = throttle_journal(memory, "aaa"), Throttles({3: Rates(5, 5)})
-    item = first.announce(SOME)
-    first.announce(second)
-    first.record_removal(item)
-    assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [second]
 
 
 def test_removal_recorded_in_one_sink_counts_for_both(memory: MemoryCluster, tmp_path: Path) -> None:
@@ -87,15 +75,6 @@ def test_unwritable_or_unreadable_throttle_record_is_error(memory: MemoryCluster
         throttle_journal(memory, "aaa").read_leftovers()
 
 
-def test_throttles_are_not_history_entries(memory: MemoryCluster) -> None:
-    run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory)
-    before = read_record(memory, KEPT)
-    throttle_journal(memory, run).announce(SOME)
-    log = read_record(memory, KEPT)
-    assert (log.entries, log.problems) == (before.entries, ())
-    assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
-
-
 def test_damaged_throttle_lines_are_reported(memory: MemoryCluster) -> None:
     throttle_journal(memory, "aaa").announce(SOME)
     (line,) = memory.read_audit()
@@ -126,10 +105,3 @@ def test_long_throttle_announcement_is_split(topics: int, partitions: int) -> No
     log = parse_record(lines, "here")
     assert log.problems == ()
     assert union(entry.throttles for entry in log.throttles) == throttles
-
-
-def test_throttle_journal_has_topic_and_file_sink(memory: MemoryCluster, tmp_path: Path) -> None:
-    both = throttle_journal(memory, "aaa", AuditSettings(file=tmp_path / "audit.jsonl"))
-    topic, file = both.sinks
-    assert isinstance(topic, TopicSink)
-    assert isinstance(file, FileSink)

@@ -10,7 +10,6 @@ from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied, Unreachable
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story, recorded_apply
 from tests.support.plans.moves import fail, override
@@ -34,12 +33,6 @@ def test_settings_are_listed_newest_first_with_author(story: Story) -> None:
     assert values(story, "partitions") == [3]
 
 
-def test_change_without_effect_sets_no_value(story: Story) -> None:
-    for result in ("failed", "moved", "not_tried", "already"):
-        story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
-    assert values(story) == []
-
-
 def test_change_without_result_is_uncertain(story: Story) -> None:
     """A deletion or a creation that may not have been ends nothing: what was set before may still be so."""
     story.add("create", "orders", {RETENTION: (None, WEEK)})
@@ -54,34 +47,6 @@ def test_change_without_result_is_uncertain(story: Story) -> None:
     deletion = Trail(story.entries[:2]).find_open(ORDERS, "delete")
     assert deletion is not None
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, True)
-
-
-HALF = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
-
-
-def test_completed_part_of_failed_change_counts(story: Story) -> None:
-    story.add("update", "orders", HALF, result="failed", done=[RETENTION])
-    assert (values(story), values(story, "partitions")) == ([DAY], [])
-
-
-def test_field_in_doubt_is_uncertain(story: Story) -> None:
-    story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
-    story.add("update", "orders", HALF, result="failed", done=["partitions"], in_doubt=[RETENTION])
-    story.add("update", "orders", HALF, result="failed", in_doubt=[RETENTION])
-    settings = Trail(story.entries).settings(ORDERS, RETENTION)
-    found = [(setting.value, setting.run, setting.certain) for setting in settings]
-    assert found == [(DAY, "run2", False), (DAY, "run1", False), (WEEK, "run0", True)]
-    settings = Trail(story.entries).settings(ORDERS, "partitions")
-    assert [(setting.value, setting.certain) for setting in settings] == [(6, True), (3, True)]
-
-
-def test_deletion_in_doubt_keeps_earlier_settings(story: Story) -> None:
-    story.add("create", "orders", {RETENTION: (None, WEEK)})
-    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", in_doubt=[RETENTION])
-    assert values(story) == [WEEK]
-    deletion = Trail(story.entries).find_open(ORDERS, "delete")
-    assert deletion is not None
-    assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, False)
 
 
 def test_deletion_ends_earlier_settings(story: Story) -> None:
@@ -104,22 +69,6 @@ def test_recreation_ends_earlier_settings(story: Story) -> None:
     assert values(story) == [DAY]
 
 
-def test_other_resources_kinds_and_fields_do_not_count(story: Story) -> None:
-    story.add("update", "orders", {RETENTION: (WEEK, DAY)}, kind="ConsumerGroup")
-    story.add("update", "prices", {RETENTION: (WEEK, DAY)})
-    story.add("update", "orders", {"partitions": (1, 2)})
-    assert values(story) == []
-
-
-def test_replaced_since_compares_times(story: Story) -> None:
-    first = story.add("create", "orders", {"partitions": (None, 1)})
-    story.add("update", "orders", {"partitions": (1, 2)})
-    trail = Trail(story.entries)
-    assert not trail.replaced_since(ORDERS, first.at)
-    assert trail.replaced_since(ORDERS, "2026-11-03T11:00:00Z")
-    assert not trail.replaced_since(ResourceRef("Topic", "prices"), "")
-
-
 @pytest.mark.parametrize(
     ("action", "uid", "replaced"),
     [
@@ -137,27 +86,6 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert trail.replaced_since(ORDERS, "", uid) is replaced
     assert trail.was_recreated_by(ORDERS, "run0") is (action == "recreate")
     assert not trail.was_recreated_by(ORDERS, "run1")
-
-
-def test_missing_record_is_empty_trail(memory: MemoryCluster, tmp_path: Path) -> None:
-    for audit in (AuditSettings(), AuditSettings(False), AuditSettings(file=tmp_path / "none.jsonl")):
-        assert read_trail(memory, audit, "memory").settings(ORDERS, RETENTION) == ()
-
-
-def test_disabled_audit_topic_is_not_read(memory: MemoryCluster) -> None:
-    silent = override(memory, read_audit=fail(AssertionError("asked")))
-    assert read_trail(silent, AuditSettings(topic=False), "any").settings(ORDERS, RETENTION) == ()
-
-
-@pytest.mark.parametrize("topic_too", [True, False])
-def test_recorded_apply_is_found_in_topic_and_file(
-    memory: MemoryCluster, tmp_path: Path, topic_too: bool
-) -> None:
-    audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
-    run, _ = recorded_apply(plan_for(memory, declare_topic("orders", retention_ms=WEEK)), memory, audit)
-    for where in (audit, AuditSettings(False, audit.file)):
-        (setting,) = read_trail(memory, where, "memory").settings(ORDERS, RETENTION)
-        assert (setting.value, setting.run, setting.who) == (WEEK, run, "alice")
 
 
 def test_changes_on_other_cluster_are_ignored(tmp_path: Path) -> None:
@@ -189,9 +117,3 @@ def test_unreadable_audit_file_is_reported(memory: MemoryCluster, tmp_path: Path
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
     odd = AuditSettings(False, tmp_path / "odd.jsonl")
     assert read_trail(memory, odd, "any").settings(ORDERS, "x") == ()
-
-
-def test_incomplete_entry_keeps_known_values(story: Story) -> None:
-    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
-    story.entries[0] = replace(entry, complete=False)
-    assert values(story) == [DAY]

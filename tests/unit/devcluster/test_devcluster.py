@@ -265,17 +265,6 @@ def test_node_versions_follow_request_and_state() -> None:
         versions(kept, "2.8")
 
 
-def test_failure_line_of_log_is_found(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert processes.find_failure_line(log) == "its log is empty"
-    log.write_text("[t] INFO all is well (k)\n\n")
-    assert processes.find_failure_line(log) == "[t] INFO all is well (k)"
-    log.write_text("[t] ERROR it is broken (k)\n[t] INFO going down (k)\n")
-    assert processes.find_failure_line(log) == "[t] ERROR it is broken (k)"
-    log.write_text("[t] ERROR broken (k)\norg.x.BadException: no 1\n\tat a.b(c)\n[t] INFO going down (k)\n")
-    assert processes.find_failure_line(log) == "org.x.BadException: no 1"
-
-
 def test_log_is_followed_over_restart(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     reader = processes.NodeLogReader(log)

@@ -21,10 +21,10 @@ GB = 10**9
 TARGET = ClusterSettings("prod", ClientProperties({}), costs=Costs("EUR", 0.5, 0.25))
 
 
-def price(*desired: Desired, size: int = 4 * GB) -> CostChange:
+def price(*desired: Desired) -> CostChange:
     with MemoryCluster() as cluster:
         cluster.execute([CreateTopic(topic("t"), 4, 3, {})])
-        cluster.fill(topic("t"), size)
+        cluster.fill(topic("t"), 4 * GB)
         plan = plan_for(cluster, *desired, target=TARGET, prune="t")
     assert plan.cost is not None
     return plan.cost

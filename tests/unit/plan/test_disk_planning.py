@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from kafkaform.core.model import Risk, Status
 from kafkaform.core.partitions import Broker, LogSpan, Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
-from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
+from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, laid_out, override
@@ -71,28 +70,12 @@ def test_replicas_larger_than_disk_are_refused(memory: MemoryCluster) -> None:
     assert {field.assessment.risk for field in fields_of(planned.change)} >= {Risk.IMPOSSIBLE}
 
 
-def test_partition_sizes_are_added(memory: MemoryCluster) -> None:
-    holding(memory, "a", 150, (1,), (2,))
-    plan = plan_for(memory, declare_topic("a", 2, 3))
-    assert "150.0 MiB to copy; 160.0 MiB usable" in reason_of(plan)
-    volume(memory, usable=175)
-    assert list_statuses(plan_for(memory, declare_topic("a", 2, 3))) == {"a": Status.PLANNED}
-
-
 def test_topic_sizes_are_added_and_fitting_topics_planned(memory: MemoryCluster) -> None:
     for name, size in (("a", 100), ("b", 50), ("c", 30)):
         holding(memory, name, size)
     plan = plan_for(memory, *(declare_topic(name, 1, 3) for name in "abc"))
     assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.PLANNED}
     assert "100.0 MiB to copy, 80.0 MiB of other moves" in reason_of(plan)
-
-
-def test_empty_replicas_and_new_partitions_need_no_space(memory: MemoryCluster) -> None:
-    volume(memory, usable=0)
-    holding(memory, "a", 0)
-    holding(memory, "b", 500, (1, 2, 3))
-    plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 6, 3))
-    assert list_statuses(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
 
 
 def test_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
@@ -193,26 +176,3 @@ def test_bounded_retention_adds_no_disk_usage(
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), **configs)
     assert list_statuses(plan_for(Written(memory), declare_topic("a", 1, 3), target=SLOW)) == {"a": status}
-
-
-def test_copy_throttled_to_zero_counts_written_records(memory: MemoryCluster) -> None:
-    holding(memory, "a", 1)
-    holding(memory, "busy", 1, (3,), cleanup_policy="compact")
-    memory.set_throttles(Throttles({3: Rates(follower=0)}))
-    plan = plan_for(Written(memory), declare_topic("a", 1, 3))
-    assert "1.0 MiB to copy, about 504.0 MiB written meanwhile" in reason_of(plan)
-
-
-@pytest.mark.parametrize(
-    ("changed", "status"),
-    [({"retention_ms": "6000000"}, Status.REFUSED), ({"flush_ms": "6000000"}, Status.PLANNED)],
-)
-def test_changed_retention_does_not_bound_disk_usage(
-    memory: MemoryCluster, changed: dict[str, Any], status: Status
-) -> None:
-    holding(memory, "a", 60)
-    holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))
-    configs: dict[str, Any] = {"retention_ms": "600000", "segment_bytes": str(MIB), **changed}
-    desired = declare_topic("a", 1, 3), declare_topic("busy", 1, 1, **configs)
-    plan = plan_for(Written(memory), *desired, target=SLOW)
-    assert list_statuses(plan) == {"a": status, "busy": Status.PLANNED}

@@ -14,9 +14,9 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.model import FieldChange, Status
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
@@ -26,7 +26,7 @@ from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
-from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
+from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -105,16 +105,6 @@ def test_replication_factor_increase_is_planned_with_placement(memory: MemoryClu
     assert watched.layout.call_count == 1
 
 
-def test_well_placed_topics_need_no_layout(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 1])
-    watched = count_layouts(memory)
-    new = declare_placement(declare_topic("new", 3, 3), "rack-aware")
-    plan = plan_for(watched, declare_topic("a", 2, 2), new, declare_topic("other", 6, 3))
-    assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
-    assert find_refusal(plan_for(watched, declare_topic("a", 1, 3)))
-    assert watched.layout.call_count == 0
-
-
 def test_added_partitions_are_placed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     plan = plan_for(memory, declare_topic("a", 4, 2))
@@ -158,38 +148,12 @@ def test_static_placement_needs_broker_support() -> None:
     assert find_refusal(plan_for(cluster, declare_topic("a", 4, 2, retention_ms="-7")))
 
 
-def test_unsupported_change_is_refused() -> None:
-    fixed = build_cluster(sort=Fixed)
-    place_topic(fixed, "a", [1, 2], [2, 3])
-    moved = find_refusal(plan_for(fixed, declare_topic("a", 2, 3)))
-    assert "does not support AlterPartitionReassignments" in moved
-    altered = find_refusal(plan_for(fixed, declare_topic("a", 2, 2, retention_ms="9")))
-    assert "does not support AlterConfigs" in altered
-
-
-class Fixed(MemoryCluster):
-    """A cluster that moves no replicas, and alters no configs, as Azure Event Hubs does not."""
-
-    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-        lacking = {Reassign: "AlterPartitionReassignments", AlterConfigs: "AlterConfigs"}
-        return [NotOffered(lacking[type(o)]) if type(o) in lacking else None for o in operations]
-
-
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
     """Return the requests of a plan; the possible ones are carried out."""
     operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
     for operation in operations:
         assert isinstance(operation, Reassign) or memory.execute([operation]) == [None]
     return operations
-
-
-def test_partitions_with_mixed_replication_become_equal(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
-    memory.replicate(topic("a"), (2, 1))
-    plan = plan_for(memory, declare_topic("a", 2, 2))
-    found = list_fields(plan)
-    assert found["replicationFactor"].before == "1-2"
-    assert [len(replicas) for replicas in read_target(plan)] == [2, 2]
 
 
 def test_partitions_without_placement_are_placed_by_controller(memory: MemoryCluster) -> None:
@@ -210,18 +174,6 @@ def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryClust
     assert "declare `partitions: 2` first" in reason
 
 
-def test_rack_aware_placement_moves_and_balance_does_not() -> None:
-    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
-    memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
-    place_topic(memory, "a", [1, 2], [3, 1])
-    assert plan_for(memory, declare_topic("a", 2, 2)).changes == ()
-    plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "rack-aware"))
-    assert list(list_fields(plan)) == ["placement"]
-    (moved, kept) = read_target(plan)
-    assert {racks[broker] for broker in moved} == {"a", "b"}
-    assert kept == (3, 1)
-
-
 def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,3:1"))
@@ -238,24 +190,6 @@ def test_static_topic_is_created_as_listed(memory: MemoryCluster) -> None:
     carry_out(memory, plan)
     assert memory.layout().assignment("a") == ((1, 3), (3, 2))
     assert plan_for(memory, desired).changes == ()
-
-
-def test_min_isr_increase_follows_replicas(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declare_topic("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
-    operations = KINDS["Topic"].operations(plan.changes[0].change)
-    assert [type(operation) for operation in operations] == [AlterConfigs, Reassign, AlterConfigsInSync]
-    assert operations[-1] == AlterConfigsInSync(topic("a"), {"min.insync.replicas": "2"}, least_in_sync=2)
-    assert plan.broker_validated
-
-
-def test_plan_shows_copied_bytes_and_duration(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [1])
-    memory.fill(topic("a"), 2_000_000_000)
-    plan = plan_for(memory, declare_topic("a", 2, 2))
-    reason = list_fields(plan)["placement"].assessment.reason
-    assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
-    assert reason.endswith(" at 50 MB/s per broker)")
 
 
 def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
@@ -295,20 +229,6 @@ def test_saved_plan_shows_duration_at_configured_throttle(
     message = find_message(now, "KF429")
     assert message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
     assert message.endswith(rate)
-
-
-def test_saved_plan_keeps_placements(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declare_topic("a", 3, 2))
-    assert save_plan(plan).changes == plan.changes
-
-
-def test_replication_factor_above_live_brokers_is_refused(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 1])
-    memory.stop_broker(3)
-    plan = plan_for(memory, declare_topic("a", 2, 3), declare_topic("b"))
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
-    assert plan.changes[0].reason
 
 
 def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:
@@ -386,12 +306,6 @@ def test_plan_for_reading_reads_no_layout(memory: MemoryCluster) -> None:
     assert (plan.changes, watched.layout.call_count) == ((), 0)
     plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
     assert list_fields(plan)["placement"].before == "1"
-
-
-def test_replicas_moved_by_others_are_no_change(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1])
-    assert not any(memory.reassign({("a", 0): (2,)}).values())
-    assert plan_for(memory, declare_topic("a", 1, 1)).changes == ()
 
 
 FACTORS = st.integers(1, 3)

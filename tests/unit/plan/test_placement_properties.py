@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kafkaform.core.partitions import Broker, PartitionState, Replicas
+from kafkaform.core.partitions import PartitionState, Replicas
 from kafkaform.core.values import replace
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
 from kafkaform.resources.replicas.layout import Assignment, Layout
@@ -195,20 +195,6 @@ def _shuffle_request(
     for each in (brokers, topics, mixed):
         shuffle(each)
     return mixed, Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
-
-
-COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=4)
-
-
-@given(layouts.fleets(racks=False, least=2), COUNTS, st.integers(1, 3))
-def test_new_topics_without_racks_are_balanced(
-    live_brokers: tuple[Broker, ...], counts: list[int], factor: int
-) -> None:
-    assume(factor <= len(live_brokers))
-    wants = [PlacementRequest(f"t{number}", count, factor) for number, count in enumerate(counts)]
-    measured = balance(place(wants, Layout(live_brokers, {})).assignments, live_brokers)
-    assert measured.replica_spread <= 1
-    assert measured.leader_spread <= 1
 
 
 @given(st.data(), st.integers(2, 4))

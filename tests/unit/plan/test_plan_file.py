@@ -46,6 +46,7 @@ from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import compute_plan_digest, digest_of, format_json, plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.plan_signature import encode_signed_content
 from tests.support.golden import format_json as golden_json
 from tests.support.plans import strategies
 from tests.support.plans.damage import damage_json
@@ -111,10 +112,6 @@ def build_document(plan: Plan = PLAN, header: PlanHeader = HEADER) -> Any:
     return json.loads(plan_to_json(plan, header))
 
 
-def read_back(plan: Plan = PLAN, header: PlanHeader = HEADER) -> tuple[Plan, PlanHeader]:
-    return plan_from_json(plan_to_json(plan, header), "plan.json")
-
-
 def seal(edited: Any) -> str:
     """The document with a digest that fits, as somebody who means harm would leave it."""
     return json.dumps({**edited, "digest": digest_of(edited)})
@@ -128,17 +125,19 @@ def read_refusal(text: str, file: str = "plan.json") -> str:
     return error.value.message
 
 
-@given(strategies.plans(columns=True), strategies.headers())
-def test_plan_file_round_trips(plan: Plan, header: PlanHeader) -> None:
-    text = plan_to_json(plan, header)
-    assert plan_from_json(text, "plan.json") == (plan, header)
-    assert plan_to_json(*plan_from_json(text, "plan.json")) == text
-    assert plan_from_json(text, "plan.json")[1].digest == compute_plan_digest(plan, header)
+CONFIGURATIONS = st.sampled_from([None, "a/kafkaform.yaml", NO_CONFIG_FILE])
 
 
-@given(strategies.plans(columns=True), strategies.headers())
-def test_plan_file_matches_schema_and_is_printable(plan: Plan, header: PlanHeader) -> None:
+@given(strategies.plans(columns=True), strategies.headers(), CONFIGURATIONS)
+def test_plan_file_round_trips_and_matches_schema(
+    plan: Plan, header: PlanHeader, configuration: str | None
+) -> None:
+    header = replace(header, configuration=configuration)
     text = plan_to_json(plan, header)
+    read, made = plan_from_json(text, "plan.json")
+    assert (read, made) == (plan, header)
+    assert plan_to_json(read, made) == text
+    assert made.digest == compute_plan_digest(plan, header)
     SCHEMA.validate(json.loads(text))
     assert all(char == "\n" or is_plain(char) for char in text)
     text.encode()  # no lone surrogates
@@ -182,33 +181,6 @@ def test_plan_document_matches_golden(golden: SnapshotAssertion) -> None:
         "broker_validated",
     ]
     assert golden_json(text) == golden(name="plan.json")
-
-
-@pytest.mark.parametrize("value", [None, "null", "", "0", 0, "true", -1, "9223372036854775808"])
-def test_value_types_survive_plan_file(value: str | int | None) -> None:
-    planned = PlannedChange(Create(topic("a"), {"config.k": value}), Status.PLANNED)
-    change = read_back(Plan("c", (planned,)))[0].changes[0].change
-    assert isinstance(change, Create)
-    assert change.state["config.k"] == value
-    assert type(change.state["config.k"]) is type(value)
-
-
-def test_digest_covers_content_and_environment_but_not_time() -> None:
-    # The digest ignores when where and by what the plan was made.
-    moved = replace(
-        PLAN,
-        changes=tuple(
-            replace(c, location=Location("elsewhere.yaml", 77), team="other", layer="profile/a")
-            for c in PLAN.changes
-        ),
-        diagnostics=(),
-        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "g"), ("a",), "other"),),
-        unchanged=3,
-        broker_validated=False,
-    )
-    header = PlanHeader("9.9.9", None, "other name", "prod", "2031-01-01T00:00:00Z")
-    assert build_document(moved, header)["digest"] == build_document()["digest"]
-    assert build_document(header=replace(HEADER, environment="dev"))["digest"] != build_document()["digest"]
 
 
 NOT_IN_THE_DIGEST = {
@@ -272,23 +244,11 @@ def test_digest_covers_every_member_except_listed() -> None:
         edited = edit_document((path, _tamper_with), document=original)
         name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         if edited != original:
+            assert encode_signed_content(edited) != encode_signed_content(original)
             (covered if digest_of(edited) != original["digest"] else uncovered).add(name)
     assert uncovered - {"changes[].source", "diagnostics[].source"} == NOT_IN_THE_DIGEST
     assert covered.isdisjoint(NOT_IN_THE_DIGEST)
     assert {"changes[].remedy", "changes[].fields[].remedy", "changes[].keyed", "subset"} <= covered
-
-
-@pytest.mark.parametrize(
-    "edits",
-    [
-        [(("changes", 0, "fields", 0, "after"), 60)],
-        [(("changes", 1, "status"), "planned"), (("summary", "needs_consent"), 0)],
-        [(("summary", "refused"), 0)],
-        [(("cluster", "id"), "cluster-2")],
-    ],
-)
-def test_edited_plan_is_refused(edits: list[tuple[JsonPath, object]]) -> None:
-    assert "damaged or was edited by hand" in read_refusal(json.dumps(edit_document(*edits)))
 
 
 def test_file_of_another_format_or_version_is_refused() -> None:
@@ -335,16 +295,6 @@ def test_syntax_error_is_located(text: str, place: str, named: str) -> None:
     assert named in message
 
 
-def test_surrogate_pairs_are_read() -> None:
-    text = json.dumps({**build_document(), "tool_version": "\U0001f600 \\ud800"})
-    assert plan_from_json(text, "plan.json")[1].tool_version == "\U0001f600 \\ud800"
-
-
-def test_duplicate_key_is_escaped() -> None:
-    twice = plan_to_json(PLAN, HEADER).replace('"file":', '"x\\u001b": 1, "x\\u001b": 1, "file":', 1)
-    assert read_refusal(twice) == r"plan.json: not a valid plan: duplicate key 'x\x1b'"
-
-
 PROBLEMS: list[tuple[JsonPath, object]] = [
     (("created_at",), "yesterday"),
     (("cluster", "id"), None),
@@ -370,12 +320,6 @@ def name_place(path: JsonPath) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
-@pytest.mark.parametrize(("path", "value"), PROBLEMS)
-def test_plan_file_problem_is_named_by_path(path: JsonPath, value: object) -> None:
-    message = read_refusal(json.dumps(edit_document((path, value))))
-    assert message.startswith(f"plan.json: not a valid plan: {name_place(path)}: ")
-
-
 def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> None:
     change = build_document()["changes"][0]
     repeated = {**change, "fields": [*change["fields"], change["fields"][0]]}
@@ -385,6 +329,7 @@ def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> N
         "edited": json.dumps(edit_document((("summary", "refused"), 0))),
         "resource twice": seal(edit_document((("changes",), [change, change]))),
         "field twice": seal(edit_document((("changes", 0), repeated))),
+        "unknown kind": seal(edit_document((("unmanaged", 0, "kind"), "Quota"))),
         "placement": write_placement("1,2", "1:2"),
     }
     texts |= {
@@ -394,18 +339,7 @@ def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> N
     assert render_catalogue(messages) == golden(name="problems.txt")
 
 
-@pytest.mark.parametrize("key", ["changes", "undeclared", "unmanaged", "unknown"])
-def test_unknown_kind_is_refused(key: str) -> None:
-    text = seal(edit_document(((key, 0, "kind"), "Quota")))
-    assert f"{key}[0].kind: unknown kind 'Quota'" in read_refusal(text)
-
-
 JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refused", [], {}, [None], {"a": 1}])
-
-
-@pytest.mark.parametrize("configuration", [None, "a/kafkaform.yaml", NO_CONFIG_FILE])
-def test_configuration_path_is_read_back(configuration: str | None) -> None:
-    assert read_back(header=replace(HEADER, configuration=configuration))[1].configuration == configuration
 
 
 @examples(5)
@@ -501,7 +435,8 @@ def test_invalid_placement_is_refused(before: FieldValue, after: FieldValue) -> 
 def test_non_utf_8_file_name_is_escaped() -> None:
     odd = "é/\udfff\ud800.yaml"
     change = replace(PLAN.changes[0], location=Location(odd, 3))
-    read, header = read_back(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))
+    text = plan_to_json(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))
+    read, header = plan_from_json(text, "plan.json")
     assert read.changes[0].location == Location("é/\\udfff\\ud800.yaml", 3)
     assert header.configuration == "é/\\udfff\\ud800.yaml"
     control = replace(change, location=Location("a\x7f.yaml", 3))

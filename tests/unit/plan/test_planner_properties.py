@@ -46,8 +46,6 @@ T = TypeVar("T")
 
 DEFAULTS = kafka_configs.cluster_defaults({})
 NAMES = ("a", "b", "c", "d.audit")
-STATUSES = [Status.PLANNED, Status.NEEDS_CONSENT, Status.REFUSED]
-
 # Values as a broker may hold them; all of one line are different to Kafka.
 VALUES: dict[str, tuple[str, ...]] = {
     "cleanup.policy": ("delete", "compact", "delete,compact"),
@@ -258,29 +256,6 @@ def test_later_consent_gives_equal_plan(situation: Situation, policy: Policy) ->
     wanted, there = situation
     saved = plan_from(wanted, there, KNOWN, replace(policy, allow=()))
     assert judge_by(saved, there, KNOWN, policy) == plan_from(wanted, there, KNOWN, policy)
-
-
-ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"
-
-
-@many
-@given(draw_observed("a"), st.data(), facts, policies)
-def test_additional_destructive_field_does_not_lower_status(
-    live: Observed, data: st.DataObject, known: Facts, policy: Policy
-) -> None:
-    wanted = data.draw(draw_desired("a", live).filter(lambda d: d.state is not None))
-    assert wanted.state is not None
-    same: dict[str, FieldValue] = {"replicationFactor": 3, ELECTION: "false"}
-    there = reading([build_observed(live.ref, {**live.state, **same})])
-    mild = replace(wanted, state={**wanted.state, **same})
-    worse = replace(wanted, state={**wanted.state, **same, ELECTION: "true"})
-
-    def rank(declared: Desired) -> tuple[int, Risk]:
-        found = plan_from([declared], there, known, policy).changes
-        return (STATUSES.index(found[0].status), risk_of(found[0].change)) if found else (0, Risk.SAFE)
-
-    assert rank(worse)[0] >= rank(mild)[0]
-    assert rank(worse)[1] >= max(rank(mild)[1], Risk.DESTRUCTIVE)
 
 
 @given(situations(), facts, policies)

@@ -6,51 +6,26 @@ from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkaform.cli.plan import exit_code
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import (
-    ClusterError,
-    KafkaformError,
-    OutcomeUnknown,
-    PermissionDenied,
-    RequestRejected,
-    Unreachable,
-)
-from kafkaform.core.model import (
-    Create,
-    DataSize,
-    Delete,
-    Desired,
-    Intent,
-    Observation,
-    ResourceRef,
-    Severity,
-    Status,
-    Update,
-)
-from kafkaform.core.operations import MAX_WEIGHT, Operation
-from kafkaform.core.plans import AffectedConsumer, Consent, Plan
+from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
+from kafkaform.core.model import Create, Desired, Intent, Observation, ResourceRef, Severity, Status, Update
+from kafkaform.core.operations import Operation
+from kafkaform.core.plans import AffectedConsumer, Plan
 from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
-from kafkaform.plan import planning, validation
+from kafkaform.plan import validation
 from kafkaform.plan.conclusion import narrow
-from kafkaform.plan.difference import diff
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.replicas.facts import ReplicaFacts
-from kafkaform.resources.topic.operations import DeleteTopic
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import fail, override
+from tests.support.plans.moves import override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
@@ -61,7 +36,6 @@ from tests.support.plans.scenes import (
     create_topic,
     declare_topic,
     group_ref,
-    judge_saved,
     list_statuses,
     plan_for,
     save_plan,
@@ -77,28 +51,6 @@ def build_target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings
 
 def list_reasons(plan: Plan) -> dict[str, str | None]:
     return {change.ref.name: change.reason for change in plan.changes}
-
-
-def test_plan_is_diffed_and_judged_once(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_topic(memory, "cut", retention_ms=WEEK)
-    create_topic(memory, "moved", 2)
-    create_topic(memory, "dropped", 1)
-    memory.commit("g", {})
-    calls = Mock()
-    monkeypatch.setattr(planning, "diff", calls.diff)
-    monkeypatch.setattr(planning, "judge", calls.judge)
-    calls.diff.side_effect, calls.judge.side_effect = diff, judge
-    desired = [declare_topic("cut", retention_ms=DAY), declare_topic("moved", 2, 3)]
-    request = Request([*desired, Desired(group_ref(), None)], dropped=frozenset({topic("dropped")}))
-    plan = build_plan(request, memory, Settings(rules={**QUIET, "KF403": "error"}), None)
-    statuses = {"cut": Status.REFUSED, "moved": Status.PLANNED, "g": Status.NEEDS_CONSENT}
-    assert list_statuses(plan) == statuses
-    ((_, _, known),) = [call.args for call in calls.diff.call_args_list]
-    assert known.get(ReplicaFacts).placements.keys() == {topic("moved")}
-    ((_, facts),) = [call.args for call in calls.judge.call_args_list]
-    sizes = {"cut": DataSize(0, 3), "moved": DataSize(0, 2), "dropped": DataSize(0, 1)}
-    assert facts.sizes == {topic(name): size for name, size in sizes.items()}
-    assert facts.get(ReplicaFacts).partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
 
 
 def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
@@ -135,14 +87,6 @@ def test_rule_error_refuses_resource(memory: MemoryCluster) -> None:
     assert [d.severity for d in warned.diagnostics] == [Severity.WARNING]
 
 
-def test_refused_change_keeps_known_layout(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", 6, 1)
-    (planned,) = plan_for(memory, declare_topic("a", 3, 3)).changes
-    assert planned.status is Status.REFUSED
-    deferred = {field.path: field.deferred for field in fields_of(planned.change)}
-    assert "once no partitions are to be removed" in str(deferred["replicationFactor"])
-
-
 def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
     for name in "ab":
         create_topic(memory, name, retention_ms=WEEK)
@@ -151,21 +95,6 @@ def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None
     plan = build_plan(request, memory, Settings(), build_target("memory", "retention-*"))
     assert (plan.cluster_id, list_statuses(plan)) == ("memory", {"a": Status.REFUSED, "b": Status.PLANNED})
     assert list_reasons(plan)["a"] == "retention-cut is forbidden on this cluster"
-
-
-MANIFESTS = [
-    declare_topic("a b"),
-    declare_topic("b.c", 3, 3),
-    declare_topic("b_c"),
-    declare_topic("d", 3, 3, min_insync_replicas="3"),
-]
-
-
-@given(st.permutations(MANIFESTS))
-def test_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
-    plan = plan_for(MemoryCluster(), *desired)
-    assert plan == plan_for(MemoryCluster(), *MANIFESTS)
-    assert [d.code for d in plan.diagnostics] == ["KF101", "KF102", "KF102", "KF109", "KF109"]
 
 
 def test_operation_rejected_by_brokers_is_refused(memory: MemoryCluster) -> None:
@@ -225,29 +154,15 @@ def test_topic_being_created_is_read_again(
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
-def test_account_without_alter_right_gets_plan(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    memory.deny(lambda ref: ref == topic("a"))
-    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"))
-    assert list_statuses(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
-    assert not plan.broker_validated
-    (note,) = plan.diagnostics
-    assert (note.code, note.severity) == ("KF414", Severity.INFO)
-    assert "2 of 3 operations: this account is not authorised" in note.message
-
-
-def objecting(memory: MemoryCluster, error: ClusterError) -> Watched:
-    """Return a cluster that answers every validation with one error."""
-    return override(memory, validate=lambda operations: [error] * len(operations))
-
-
 def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None:
     def lack_right(operation: Operation) -> ClusterError:
         right = Right("AlterConfigs", "topic", operation.ref.name)
         return PermissionDenied(f"it lacks {right.operation} on {right.name}", right=right)
 
     cluster = override(memory, validate=lambda operations: [*map(lack_right, operations)])
-    (note,) = plan_for(cluster, declare_topic("a"), declare_topic("b"), declare_topic("c")).diagnostics
+    plan = plan_for(cluster, declare_topic("a"), declare_topic("b"), declare_topic("c"))
+    assert list_statuses(plan) == dict.fromkeys("abc", Status.PLANNED)
+    (note,) = plan.diagnostics
     assert note.code == "KF414"
     assert "3 of 3 operations: it lacks AlterConfigs on a, and on b, c" in note.message
     assert "an account that only plans does not need it" in str(note.suggestion)
@@ -256,33 +171,10 @@ def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
 def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error: ClusterError) -> None:
-    plan = plan_for(objecting(memory, error), declare_topic("a"), declare_topic("b"))
+    objecting = override(memory, validate=lambda operations: [error] * len(operations))
+    plan = plan_for(objecting, declare_topic("a"), declare_topic("b"))
     assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
     assert [d.code for d in plan.diagnostics] == ["KF414"]
-
-
-def test_rejection_keeps_hint(memory: MemoryCluster) -> None:
-    rejection = RequestRejected("no", code="POLICY_VIOLATION", hint="ask")
-    (change,) = plan_for(objecting(memory, rejection), declare_topic("a")).changes
-    assert (change.status, change.remedy) == (Status.REFUSED, "ask")
-    assert "refused by the brokers: no" in str(change.reason)
-
-
-def test_validation_requests_are_bounded(memory: MemoryCluster) -> None:
-    watched = Watched(memory)
-    plan = plan_for(watched, *(declare_topic(f"t{n:03}", 100) for n in range(200)))
-    assert set(list_statuses(plan).values()) == {Status.PLANNED}
-    assert len(watched.checks) == 5
-    assert all(sum(operation.weight for operation in batch) <= MAX_WEIGHT for batch in watched.checks)
-
-
-def test_deletion_is_planned_with_broker_validation(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    watched = Watched(memory)
-    plan = plan_for(watched, absent("a"))
-    assert list_statuses(plan) == {"a": Status.PLANNED}
-    assert plan.broker_validated
-    assert all(isinstance(operation, DeleteTopic) for batch in watched.checks for operation in batch)
 
 
 def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
@@ -300,24 +192,6 @@ def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
     assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
 
 
-def test_plan_does_not_need_sizes(memory: MemoryCluster) -> None:
-    create_topic(memory, "cut", retention_ms=WEEK)
-    blind = override(memory, sizes=fail(PermissionDenied("not yours")))
-    plan = plan_for(blind, declare_topic("cut", retention_ms=DAY))
-    assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
-    assert plan.broker_validated
-    notes = [(d.code, d.message) for d in plan.diagnostics]
-    assert ("KF416", "could not read the sizes of topics: not yours") in notes
-
-
-def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
-    create_topic(memory, "gone", 3)
-    (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
-    assert isinstance(planned.change, Delete)
-    assert planned.change.assessment.data_unread
-    assert "3 of 3 partitions could not be read" in planned.change.assessment.reason
-
-
 def test_pruning_keeps_topics_not_owned(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
         create_topic(memory, name)
@@ -332,23 +206,6 @@ def test_pruning_keeps_topics_not_owned(memory: MemoryCluster) -> None:
     assert (left.changes, left.unmanaged) == ((), (topic("mine.b"), *plan.unmanaged))
     subset = build_plan(replace(request, subset=True), memory, settings, None)
     assert (subset.changes, subset.unmanaged) == ((), ())
-
-
-def test_consent_can_be_given_when_a_saved_plan_is_applied(memory: MemoryCluster) -> None:
-    for name in ("one", "two", "no"):
-        create_topic(memory, name, retention_ms=WEEK)
-    both = declare_topic("two", retention_ms=DAY, cleanup_policy="compact")
-    cuts = (declare_topic("one", retention_ms=DAY), both, declare_topic("no", 1, retention_ms=DAY))
-    plan = save_plan(plan_for(memory, *cuts))
-    held = {"no": Status.REFUSED, "one": Status.NEEDS_CONSENT, "two": Status.NEEDS_CONSENT}
-    assert list_statuses(plan) == held
-    assert list_statuses(judge_saved(plan, memory).plan) == held
-    some = judge_saved(plan, memory, allow=(Grant("Topic/*", "retention-cut"),)).plan
-    assert list_statuses(some) == {**held, "one": Status.PLANNED}
-    assert Consent("Topic/one", "retention-cut", "--allow") in some.consents
-    everything = judge_saved(plan, memory, allow=(Grant("*", "*"),)).plan
-    assert list_statuses(everything) == {"no": Status.REFUSED, "one": Status.PLANNED, "two": Status.PLANNED}
-    assert all(change.reason is None for change in everything.select_by_status(Status.PLANNED))
 
 
 def declare_group(group: str, team: str, *topics: str) -> Desired:
@@ -379,9 +236,3 @@ def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:
     assert plan.readers == (AffectedConsumer(group_ref("both"), ("changes",), "analytics"),)
     assert save_plan(plan).readers == plan.readers
     assert narrow(plan, ["Topic/other"]).readers == ()
-
-
-def test_missing_validation_results_are_error(memory: MemoryCluster) -> None:
-    short = override(memory, validate=lambda operations: memory.validate(operations)[1:])
-    with pytest.raises(ValueError, match="shorter"):
-        plan_for(short, declare_topic("a"), declare_topic("b"))

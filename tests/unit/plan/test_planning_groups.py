@@ -11,25 +11,11 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected, Unreachable
-from kafkaform.core.model import (
-    Create,
-    Delete,
-    Desired,
-    Diagnostic,
-    Intent,
-    ResourceRef,
-    Severity,
-    Status,
-    Update,
-)
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.model import Create, Delete, Desired, Intent, ResourceRef, Severity, Status, Update
 from kafkaform.core.plans import Plan
-from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup
 from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, override
@@ -39,7 +25,6 @@ from tests.support.plans.scenes import (
     WEEK,
     FakeClock,
     Watched,
-    absent,
     create_topic,
     declare_reader,
     declare_topic,
@@ -71,10 +56,6 @@ def list_codes(plan: Plan) -> set[str]:
     return {note.code for note in plan.diagnostics}
 
 
-def list_notes(plan: Plan, code: str) -> list[Diagnostic]:
-    return [note for note in plan.diagnostics if note.code == code]
-
-
 def test_first_offsets_in_missing_topic_are_refused(memory: MemoryCluster) -> None:
     create_topic(memory, "there")
     group = declare_reader("there", "new", "thre", consumer_session_timeout_ms="45000")
@@ -82,27 +63,10 @@ def test_first_offsets_in_missing_topic_are_refused(memory: MemoryCluster) -> No
     change = next(change for change in plan.changes if change.ref == GROUP)
     assert change.status is Status.REFUSED
     assert "in thre: it does not exist, and no manifest that was read declares it" in str(change.reason)
-    (note,) = list_notes(plan, "KF215")
+    (note,) = (note for note in plan.diagnostics if note.code == "KF215")
     assert (note.severity, note.suggestion) == (Severity.ERROR, "did you mean 'there'?")
     assert carry_out(plan, memory) == {"new": Result.APPLIED, "g": Result.REFUSED}
     assert memory.groups(["g"]).groups == {}
-
-
-def test_first_offsets_in_absent_topic_are_refused(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declare_topic("new", 0), declare_reader("new", "old"), absent("old"))
-    notes = [note.message for note in list_notes(plan, "KF215")]
-    assert "in old: it does not exist, and it is declared absent" in notes[-1]
-
-
-def test_hidden_or_unread_topics_do_not_refuse_group(memory: MemoryCluster) -> None:
-    """Without offsets.initial nothing is committed; a topic that is hidden from this account may exist."""
-    uncommitted = declare_reader("nowhere", start=None, consumer_session_timeout_ms="45000")
-    assert "KF215" not in list_codes(plan_for(memory, uncommitted))
-    create_topic(memory, "hidden")
-    memory.hide(topic("hidden"))
-    plan = plan_for(memory, declare_reader("hidden"))
-    assert [note.severity for note in list_notes(plan, "KF215")] == [Severity.WARNING]
-    assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
 def test_group_starts_in_topics_of_own_plan(memory: MemoryCluster) -> None:
@@ -135,18 +99,6 @@ def test_topics_are_verified_before_offsets_are_committed(memory: MemoryCluster)
     assert set(read_committed(memory)) == {(name, n) for name, count in counts for n in range(count)}
 
 
-def test_operations_have_fixed_order(memory: MemoryCluster) -> None:
-    create_topic(memory, "grown", partitions=1)
-    memory.commit("h", {("grown", 0): 0})
-    watched = Watched(memory)
-    group = declare_reader("new", consumer_session_timeout_ms="50000")
-    doomed = replace(declare_absent_group(), ref=group_ref("h"))
-    desired = [declare_topic("grown", 4), declare_topic("new"), group, doomed]
-    carry_out(plan_for(watched, *desired), watched)
-    sorts = [type(operations[0]) for operations in watched.requests]
-    assert sorts == [CreateTopic, AlterConfigs, AddPartitions, CommitInitialOffsets, DeleteGroup]
-
-
 def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     create_topic(memory, "a", partitions=2)
     memory.write("a", 0, 9)
@@ -175,16 +127,6 @@ def test_members_joined_since_plan_prevent_first_offsets(memory: MemoryCluster) 
     assert read_committed(memory) == {}
 
 
-def test_group_with_configs_only_gets_first_offsets(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", partitions=1)
-    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
-    plan = plan_for(memory, declare_topic("a", 1), declare_reader("a", consumer_session_timeout_ms="50000"))
-    (change,) = plan.changes
-    assert isinstance(change.change, Update)
-    assert carry_out(plan, memory) == {"g": Result.APPLIED}
-    assert read_committed(memory) == {("a", 0): 0}
-
-
 def test_failed_topic_creation_fails_group(memory: MemoryCluster) -> None:
     desired = (declare_topic("new"), declare_reader("new"))
     plan = plan_for(memory, *desired)
@@ -193,30 +135,6 @@ def test_failed_topic_creation_fails_group(memory: MemoryCluster) -> None:
     assert [result.result for result in report.results] == [Result.FAILED, Result.FAILED]
     assert "new" in next(each for each in report.results if each.planned.ref == GROUP).message
     assert carry_out(plan_for(memory, *desired), memory) == {"new": Result.APPLIED, "g": Result.APPLIED}
-
-
-def test_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
-    (change,) = plan_for(memory, declare_reader("a", start=None, consumer_nonsense_ms="1")).changes
-    assert change.status is Status.REFUSED
-    assert "INVALID_CONFIG" in (change.reason or "")
-
-
-def test_undeclared_configs_of_groups_are_reported(memory: MemoryCluster) -> None:
-    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
-    (undeclared,) = plan_for(memory, declare_reader(start=None)).undeclared
-    assert (undeclared.ref, undeclared.path) == (GROUP, "config.consumer.session.timeout.ms")
-
-
-def test_tombstone_deletes_offsets_and_configs(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    memory.commit("g", {("a", 0): 5})
-    memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
-    plan = plan_for(memory, declare_topic("a"), declare_absent_group())
-    (change,) = plan.changes
-    assert isinstance(change.change, Delete)
-    assert carry_out(plan, memory) == {"g": Result.APPLIED}
-    assert GROUP not in memory.observe([GROUP]).inventory
-    assert plan_for(memory, declare_topic("a"), declare_absent_group()).changes == ()
 
 
 def test_group_with_members_is_not_deleted(memory: MemoryCluster) -> None:
@@ -266,13 +184,6 @@ def test_pruning_does_not_delete_groups(memory: MemoryCluster) -> None:
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
 
 
-def test_partition_increase_names_affected_groups(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    memory.join("g", ["a"])
-    (note,) = list_notes(plan_for(memory, declare_topic("a", 6)), "KF405")
-    assert "group g" in note.message
-
-
 def test_groups_are_read_only_if_needed(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=WEEK)
     deaf = override(memory, groups=fail(AssertionError("groups were asked for")))
@@ -284,13 +195,6 @@ def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
     plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
     assert [change.status for change in plan.changes] == [Status.PLANNED]
     assert "KF419" in list_codes(plan)
-
-
-def test_invisible_group_is_not_created(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    memory.hide(GROUP)
-    plan = plan_for(memory, declare_topic("a"), declare_reader("a"))
-    assert (plan.unknown, plan.changes) == ((GROUP,), ())
 
 
 def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) -> None:
@@ -311,47 +215,6 @@ def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) ->
     warned = plan_for(memory, *desired, rules={**QUIET, "KF404": "warning"})
     assert warned.select_by_status(Status.REFUSED) == ()
     assert "KF404" in list_codes(warned)
-
-
-def test_configured_change_rule_refuses_change(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    keyed = replace(declare_topic("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
-    (change,) = plan_for(memory, keyed, rules={**QUIET, "KF401": "error"}).changes
-    assert change.status is Status.REFUSED
-    assert "KF401" in (change.reason or "")
-
-
-def test_every_rule_that_refuses_is_reported(memory: MemoryCluster) -> None:
-    wrong = declare_topic("a b", 3, 1, min_insync_replicas="2")
-    (change,) = plan_for(memory, wrong).changes
-    assert change.status is Status.REFUSED
-    assert {"KF101", "KF109"} <= {word.strip(":") for word in (change.reason or "").split()}
-
-
-def test_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
-    wrong = declare_topic("a", 3, 1, min_insync_replicas="2")
-    waived = replace(wrong, intent=replace(wrong.intent, waivers={"KF109": "a test topic"}))
-    plan = plan_for(memory, waived)
-    assert [change.status for change in plan.changes] == [Status.PLANNED]
-    assert [note.waived for note in list_notes(plan, "KF109")] == ["a test topic"]
-
-
-def test_topic_deletion_affects_offsets_of_group(memory: MemoryCluster) -> None:
-    meant = absent("a", uid=create_topic(memory, "a"))
-    memory.commit("g", {("a", 0): 5})
-    plan = plan_for(memory, meant)
-    assert "KF405" in list_codes(plan)
-    assert carry_out(plan, memory) == {"a": Result.APPLIED}
-
-
-def test_coordinator_error_does_not_stop_topic_change(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    group = declare_reader("a", consumer_session_timeout_ms="50000")
-    plan = plan_for(memory, declare_topic("a", 6), group)
-    memory.fail_next(RequestRejected("it is loading", code="COORDINATOR_LOAD_IN_PROGRESS"), GROUP)
-    assert carry_out(plan, memory)["a"] is Result.APPLIED
-    assert carry_out(plan, memory)["g"] in {Result.APPLIED, Result.ALREADY}
-    assert read_committed(memory) == {("a", number): 0 for number in range(6)}
 
 
 def test_group_starts_in_a_topic_whose_change_failed(memory: MemoryCluster) -> None:

@@ -10,14 +10,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import SkewReportError
-from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status
+from kafkaform.core.model import Desired, Diagnostic, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.values import fields_of
 from spark_validation.results import Estimate, NewestPart, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import DAY, QUIET, WEEK, create_topic, list_statuses, save_plan
+from tests.support.plans.scenes import QUIET, create_topic
 from tests.support.skew.scenes import (
     FINE,
     SURE,
@@ -95,24 +95,6 @@ def test_bytes_are_predicted_for_policy_by_bytes(memory: MemoryCluster) -> None:
     assert reason.endswith("from 2.1 (1.9 to 2.3) to 2.4 (2.3 to 2.5) times the mean")
 
 
-def test_safe_increase_has_prediction_as_info(memory: MemoryCluster) -> None:
-    plan = plan_topic(memory, grow(keyed=False), build_result(what_ifs=[what_if(6, FINE)]))
-    change = only_change(plan).change
-    assert fields_of(change)[0].assessment.risk is Risk.SAFE
-    assert read_reason(plan).startswith("as measured, 48.2 % of the sampled keys")
-    assert list_codes(plan) == [("KF508", "info")]
-    assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"
-
-
-def test_report_of_other_partition_count_predicts_ratio_only(memory: MemoryCluster) -> None:
-    """Somebody has added partitions since: where keys go on 6 partitions holds, where they come from not."""
-    topic = build_result(partitions=2, what_ifs=[what_if(6, FINE)])
-    reason = read_reason(plan_topic(memory, grow(), topic))
-    assert reason.endswith("as measured, the fullest partition goes to 1.2 (1.1 to 1.3) times the mean")
-    both = build_result(partitions=2, ratio=SURE, what_ifs=[what_if(3, UNSURE), what_if(6, FINE)])
-    assert "goes from 2.1 (1.9 to 2.3) to 1.2" in read_reason(plan_topic(memory, grow(), both))
-
-
 WITHHELD = "30 % of the records with a key are on partitions that no known partitioner chose."
 COMMAND = "`kafkaform skew a --what-if 6`"
 
@@ -154,22 +136,6 @@ def test_prediction_is_compared_with_current_count(memory: MemoryCluster) -> Non
     assert "in the log" not in read_reason(plan_topic(memory, grow(limit=LIMIT), same))
 
 
-def test_unchanged_or_shrinking_topics_have_no_skew_findings(memory: MemoryCluster) -> None:
-    topic = declare_policy(configs={"config.retention.ms": WEEK})
-    assert list_codes(plan_topic(memory, topic, build_result("b", ratio=SURE))) == []
-    assert list_codes(plan_topic(memory, declare_policy("new", 6))) == []
-    shrinking = plan_topic(memory, declare_policy(partitions=2), build_result(what_ifs=[what_if(2, FINE)]))
-    assert "as measured" not in read_reason(shrinking)
-    assert list_codes(shrinking) == []
-
-
-def test_plan_without_report_has_no_predictions(memory: MemoryCluster) -> None:
-    topic = grow(limit=1.0)
-    plan = build_plan(Request([topic]), memory, Settings(rules=QUIET), None)
-    assert list_skew_findings(plan) == []
-    assert "as measured" not in read_reason(plan)
-
-
 LIMIT = 2.0
 
 
@@ -208,44 +174,9 @@ def test_policy_of_current_records_does_not_refuse_increase(
     assert ("KF506", severity) in list_codes(plan)
 
 
-def test_refusal_suggests_partition_count_within_policy(
-    memory: MemoryCluster, snapshot: SnapshotAssertion
-) -> None:
-    topic = build_result(ratio=FINE, what_ifs=[what_if(2, FINE), what_if(6, SURE), what_if(8, FINE)])
-    change = only_change(plan_topic(memory, grow(limit=LIMIT), topic))
-    assert f"{change.reason}\n{change.remedy}" == snapshot
-
-
-def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> None:
-    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
-    what_ifs = [what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
-    topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=what_ifs)
-    change = only_change(plan_topic(memory, grow(limit=LIMIT), topic))
-    assert "split the hot key first: no partition count divides it" in str(change.remedy)
-    even = build_result(what_ifs=[what_if(6, SURE)])
-    change = only_change(plan_topic(memory, grow(limit=LIMIT), even))
-    assert "kafkaform skew a --what-if" in (change.remedy or "")
-
-
-def test_insufficient_increase_is_reported(memory: MemoryCluster) -> None:
-    topic = build_result(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
-    plan = plan_topic(memory, grow(limit=LIMIT), topic)
-    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF506"]
-    assert "the policy allows 2, and it has 4 with 3 now, which is worse" in first.message
-
-
 def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:
     topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
     assert only_change(plan_topic(memory, grow(limit=LIMIT), topic)).status is Status.REFUSED
-
-
-def test_refused_increase_does_not_refuse_other_resources(memory: MemoryCluster) -> None:
-    create_topic(memory, "b", retention_ms=DAY)
-    longer = {"config.retention.ms": WEEK}
-    desired = [grow(limit=LIMIT, configs=longer), declare_policy("b", configs=longer)]
-    request = Request(desired, skew=report(build_result(what_ifs=[what_if(6, SURE)])))
-    plan = build_plan(request, memory, Settings(rules=QUIET), None)
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
 def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
@@ -260,32 +191,6 @@ def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
     assert [(finding.code, finding.waived) for finding in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
 
 
-@pytest.mark.parametrize(
-    ("rules", "severity"), [({}, "warning"), ({"KF501": "error"}, "warning"), ({"KF501": "info"}, "info")]
-)
-def test_broken_policy_does_not_refuse_other_changes(
-    memory: MemoryCluster, rules: dict[str, str], severity: str
-) -> None:
-    longer = declare_policy(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
-    plan = plan_topic(memory, longer, build_result(ratio=SURE), rules=rules)
-    assert only_change(plan).status is Status.PLANNED
-    assert list_codes(plan) == [("KF501", severity)]
-
-
-def test_unchanged_declared_topics_are_judged(memory: MemoryCluster) -> None:
-    broken = build_result("b", ratio=SURE, diagnosis="repartitioned")
-    plan = plan_topic(memory, declare_policy(maxPartitionRatio=LIMIT), build_result(ratio=UNSURE), broken)
-    assert plan.changes == ()
-    assert list_codes(plan) == [("KF501", "warning")]
-
-
-@pytest.mark.parametrize("code", ["KF501", "KF504", "KF506"])
-def test_unused_waiver_is_not_idle_for_skew_rules(memory: MemoryCluster, code: str) -> None:
-    topic = declare_policy(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
-    plan = plan_topic(memory, topic, build_result())
-    assert [diagnostic.code for diagnostic in plan.diagnostics] == []
-
-
 def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
     request = Request([declare_policy()], skew=report(build_result(), cluster_id="other"))
     with pytest.raises(SkewReportError, match="the skew report is of cluster other, not of memory"):
@@ -295,12 +200,3 @@ def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
 def test_report_without_cluster_is_noted(memory: MemoryCluster) -> None:
     request = Request([declare_policy()], skew=report(build_result(), cluster_id=None))
     assert list_codes(build_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
-
-
-@pytest.mark.parametrize("then", [SURE, FINE])
-def test_saved_plan_keeps_predictions(memory: MemoryCluster, then: Estimate) -> None:
-    topic = build_result(ratio=FINE, what_ifs=[what_if(6, then)])
-    plan = plan_topic(memory, grow(limit=LIMIT, keyed=False), topic)
-    saved = save_plan(plan)
-    assert (saved.changes, saved.diagnostics) == (plan.changes, plan.diagnostics)
-    assert "as measured" in read_reason(saved)

@@ -73,11 +73,6 @@ def test_change_without_data_movement_is_planned_while_unhealthy(change: Change)
     assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
-def test_healthy_cluster_refuses_no_changes() -> None:
-    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in MOVING.values()))
-    assert refuse_while_unhealthy(plan, []) is plan
-
-
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
 def test_refused_change_keeps_own_reason(status: Status) -> None:
     plan = Plan("c", (PlannedChange(MOVING["delete"], status, reason="for another reason"),))

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import cast
-from unittest.mock import Mock
 
 import pytest
 
 from kafkaform.apply.executor import apply
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import Unreachable
 from kafkaform.core.model import (
     SAFE,
     Change,
-    DataSize,
-    Delete,
     Desired,
     Intent,
     ResourceRef,
@@ -30,17 +25,13 @@ from kafkaform.core.model import (
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
-from kafkaform.plan import planning
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.policy import Policy
-from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
@@ -53,7 +44,6 @@ from tests.support.plans.scenes import (
     judge_saved,
     plan_for,
     save_plan,
-    state_of,
     topic,
 )
 
@@ -73,19 +63,6 @@ def judge_again(
 def find_change(plan: Plan) -> PlannedChange:
     (change,) = plan.changes
     return change
-
-
-def test_saved_plan_is_judged_with_sizes_once(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("safe", "cut"):
-        create_topic(memory, name, retention_ms=WEEK)
-    raised = save_plan(plan_for(memory, declare_topic("safe", retention_ms="1209600000")))
-    cut = save_plan(plan_for(memory, declare_topic("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
-    judged = Mock(side_effect=judge)
-    monkeypatch.setattr(planning, "judge", judged)
-    judge_again(raised, memory)
-    judge_again(cut, memory)
-    sizes = [call.args[1].sizes for call in judged.call_args_list]
-    assert sizes == [{}, {topic("cut"): DataSize(0, 3)}]
 
 
 def claim_risk(plan: Plan, claimed: RiskAssessment = SAFE) -> Plan:
@@ -133,16 +110,6 @@ def test_other_disruption_of_the_same_risk_needs_no_new_plan(memory: MemoryClust
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
 
 
-def test_refused_change_keeps_its_reason_and_is_not_read(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", retention_ms=WEEK)
-    plan = plan_for(memory, declare_topic("t", retention_ms="1209600000"))
-    refused = replace(find_change(plan), status=Status.REFUSED, reason="a rule said so", remedy="ask for it")
-    plan = save_plan(replace(plan, changes=(refused,)))
-    watched = Watched(memory)
-    assert judge_again(plan, watched, "destructive") == plan
-    assert watched.readings == []
-
-
 def test_apply_uses_observation_of_judgement(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
@@ -176,16 +143,6 @@ def test_cut_that_became_destructive_is_refused(memory: MemoryCluster) -> None:
     assert "--allow Topic/t:retention-cut" in str(change.remedy)
     assert find_change(judge_again(plan, memory, "Topic/t:retention-cut")).status is Status.PLANNED
     assert find_change(judge_again(plan, memory, "Topic/t:cleanup-policy")).status is Status.REFUSED
-
-
-def test_increase_of_a_topic_compacted_since_is_refused(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", 2)
-    plan = save_plan(plan_for(memory, declare_topic("t", 5)))
-    assert find_change(judge_again(plan, memory)).status is Status.PLANNED
-    alter_config(memory, "t", "cleanup.policy", "compact")
-    change = find_change(judge_again(plan, memory))
-    assert change.status is Status.REFUSED
-    assert "(partition-increase-compacted) now, as cleanup.policy is compact" in str(change.reason)
 
 
 def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
@@ -254,54 +211,6 @@ def test_blast_radius_applies_to_whole_plan_only(memory: MemoryCluster) -> None:
     assert narrow(plan, ["Topic/t00"]).subset
 
 
-@pytest.mark.parametrize(("retention", "result"), [(DAY, Result.ALREADY), ("5", Result.MOVED)])
-def test_done_or_superseded_change_is_not_judged(
-    memory: MemoryCluster, retention: str, result: Result
-) -> None:
-    create_topic(memory, "t", retention_ms=WEEK)
-    waiting = plan_for(memory, declare_topic("t", retention_ms=DAY))
-    plan = claim_risk(waiting)
-    alter_config(memory, "t", "retention.ms", retention)
-    assert [each.result for each in apply(waiting, memory).results] == [result], "it needs no consent"
-    now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
-    assert now.plan == plan
-    report = apply(now.plan, memory, observation=now.observation)
-    assert [each.result for each in report.results] == [result]
-
-
-def test_remaining_half_of_plan_is_judged_and_applied(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", retention_ms=WEEK, min_insync_replicas="2")
-    wanted = declare_topic("t", retention_ms=DAY, min_insync_replicas="1")
-    plan = save_plan(plan_for(memory, wanted, allow="destructive"))
-    alter_config(memory, "t", "min.insync.replicas", "1")
-    now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
-    assert find_change(now.plan).status is Status.PLANNED
-    assert find_change(now.plan).change == find_change(plan).change
-    apply(now.plan, memory, observation=now.observation)
-    assert (state_of(memory, "t") or {})["retention.ms"] == DAY
-
-
-def test_many_changes_need_single_reading(memory: MemoryCluster) -> None:
-    names = [f"t{number:04}" for number in range(200)]
-    for name in names:
-        create_topic(memory, name, retention_ms=DAY)
-    plan = save_plan(plan_for(memory, *(declare_topic(name, retention_ms=WEEK) for name in names)))
-    watched = Watched(memory)
-    now = judge_saved(plan, watched, settings=Settings(rules=QUIET)).plan
-    assert {change.status for change in now.changes} == {Status.PLANNED}
-    assert len(watched.readings) == 1
-    assert watched.weighed == []
-
-
-def test_deletion_reason_is_updated(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", 3)
-    plan = save_plan(plan_for(memory, absent("t"), allow="Topic/t:delete"))
-    memory.execute([AddPartitions(topic("t"), 3, 4)])
-    change = find_change(judge_again(plan, memory, "Topic/t:delete")).change
-    assert isinstance(change, Delete)
-    assert "in the 4 partitions" in change.assessment.reason
-
-
 CONSENTED = "retention-cut from 7d"
 UNREAD = "unread-data from 7d"
 
@@ -338,26 +247,3 @@ def test_unread_data_consent_does_not_cover_readable_data() -> None:
     cut_waits = (Status.NEEDS_CONSENT, ("retention-cut",))
     assert list_missing_consents(judge_again(save_plan(part), memory)) == cut_waits
     assert list_missing_consents(plan_for(memory, declare_cut(UNREAD))) == cut_waits
-
-
-def test_forbidden_cut_of_unreadable_data_is_refused() -> None:
-    memory = MemoryCluster()
-    create_topic(memory, "a", retention_ms=WEEK)
-    memory.stop_broker(2)
-    target = ClusterSettings("c", ClientProperties(), forbid=("retention-cut",))
-    plan = build_plan(Request((declare_cut(UNREAD),)), memory, Settings(rules=QUIET), target)
-    assert find_change(plan).status is Status.REFUSED
-
-
-def test_missing_sizes_need_unread_data_consent(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=WEEK)
-    silent = override(memory, sizes=fail(Unreachable("no answer")))
-    plan = plan_for(silent, declare_cut(CONSENTED))
-    assert list_missing_consents(plan) == (Status.NEEDS_CONSENT, ("unread-data",))
-
-
-def test_saved_plan_keeps_keyed_of_review(memory: MemoryCluster) -> None:
-    create_topic(memory, "t")
-    plan = save_plan(plan_for(memory, replace(declare_topic("t", 6), intent=Intent(keyed=True))))
-    now = judge_saved(plan, memory, intents={topic("t"): Intent(keyed=False)}).plan
-    assert (find_change(plan).keyed, find_change(now).keyed) == (True, True)

@@ -21,7 +21,6 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
     Status,
-    Undeclared,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
 from kafkaform.core.values import replace
@@ -59,14 +58,11 @@ TOPICS = builds(
 SETS = st.lists(st.one_of(TOPICS, NAMES.map(absent)), max_size=3, unique_by=lambda one: one.ref)
 
 
-def list_origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
-    return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
-
-
 def attribute_origins(
     memory: MemoryCluster, earlier: list[Desired], now: list[Desired]
 ) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
-    return list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
+    plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
+    return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
 
 
 def test_each_change_has_origin(memory: MemoryCluster) -> None:
@@ -94,43 +90,6 @@ def test_each_change_has_origin(memory: MemoryCluster) -> None:
         "both": (ChangeOrigin.MIXED, ("config.retention.ms",)),
         "missing-and-edited": (ChangeOrigin.MIXED, ("replicationFactor",)),
     }
-
-
-def test_replica_moves_have_origin_of_their_cause(memory: MemoryCluster) -> None:
-    for name in ("drifted", "edited"):
-        create_topic(memory, name, 2, 1, retention_ms=DAY)
-    drifted = declare_topic("drifted", 2, 3, retention_ms=DAY)
-    earlier = [drifted, declare_topic("edited", 2, 1, retention_ms=WEEK)]
-    now = [drifted, declare_topic("edited", 2, 3, retention_ms=WEEK)]
-    assert attribute_origins(memory, earlier, now) == {
-        "drifted": (ChangeOrigin.DRIFT, ()),
-        "edited": (ChangeOrigin.MIXED, ("config.retention.ms",)),
-    }
-
-
-def test_config_reset_caused_by_branch_has_branch_origin(memory: MemoryCluster) -> None:
-    for name in ("given-up", "stray"):
-        create_topic(memory, name, retention_ms=DAY)
-    now = [declare_topic(name, undeclared=Undeclared.RESET) for name in ("given-up", "stray")]
-    found = attribute_origins(memory, [declare_topic("given-up", retention_ms=DAY), now[1]], now)
-    assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
-
-
-def test_removed_manifest_is_noted(memory: MemoryCluster) -> None:
-    a, b = declare_topic("a"), declare_topic("b")
-    for name in ("a", "b"):
-        create_topic(memory, name)
-    plan = attribute_changes(plan_for(memory, a), [a, b], [a], UNREAD)
-    notes = [note for note in plan.diagnostics if note.code == "KF424"]
-    assert [note.message.split()[0] for note in notes] == ["Topic/b"]
-
-
-@given(SETS, SETS)
-def test_unchanged_manifests_give_drift_origin(live: list[Desired], declared: list[Desired]) -> None:
-    plan = plan_for(_living(live), *declared)
-    changes = attribute_changes(plan, declared, declared, UNREAD).changes
-    assert all(change.origin is ChangeOrigin.DRIFT for change in changes)
-    assert [change.change for change in changes] == [change.change for change in plan.changes]
 
 
 @given(SETS, SETS)
@@ -249,14 +208,6 @@ def test_password_change_by_consent_has_branch_origin(
     consented = user("OLD", password_change="TICKET-1")
     for before, origin in ((user("OLD"), ChangeOrigin.BRANCH), (consented, ChangeOrigin.DRIFT)):
         assert attribute_origins(memory, [before], [consented]) == {"checkout": (origin, ())}
-
-
-def test_cluster_value_differing_from_earlier_manifest_is_noted(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=DAY)
-    before, now = (declare_topic("a", retention_ms=str(weeks * int(WEEK))) for weeks in (1, 2))
-    (note,) = find_notes(attribute(memory, before, now))
-    assert "retention.ms is 1d on the cluster, and 7d was declared before" in note
-    assert note.endswith("sets 14d")
 
 
 ORDERS = "allow Read on topic orders.v1"

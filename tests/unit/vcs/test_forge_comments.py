@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.cli.project import command, environment, kafkaform
+from tests.support.cli.project import kafkaform, run_in_process
 from tests.support.github.job import COMMENTS, MARKED, Job
 from tests.support.github.server import REPOSITORY, SOMEBODY
 
@@ -37,11 +35,6 @@ class TestComment:
         assert theirs == f"{MARKED}No changes. Safe to merge!"
         assert ours.startswith(f"{MARKED}## Plan")
 
-    def test_comment_quoting_marker_is_not_updated(self, job: Job) -> None:
-        job.hub.comment(12, f"the comment begins with\n{MARKED}")
-        job.comment().needs(0)
-        assert len(job.hub.bodies(12)) == 2
-
     def test_every_comment_page_is_searched(self, job: Job) -> None:
         job.hub.page_size = 2
         for number in range(5):
@@ -66,37 +59,11 @@ class TestComment:
         job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 1
 
-    def test_every_id_has_own_comment(self, job: Job) -> None:
-        job.comment("--id", "plan-prod").needs(0)
-        job.comment("--id", "plan-prod-eu").needs(0)
-        job.comment("--id", "plan-prod").needs(0)
-        assert [body.split("\n")[0] for body in job.hub.bodies(12)] == [
-            "<!-- kafkaform:plan-prod -->",
-            "<!-- kafkaform:plan-prod-eu -->",
-        ]
-
-    def test_windows_line_endings_are_no_change(self, job: Job) -> None:
-        job.hub.comment(12, f"{MARKED}## Plan\n\nOne topic is created.\n".replace("\n", "\r\n"))
-        assert job.comment().needs(0).out.startswith("comment unchanged")
-
-    def test_long_text_is_truncated_to_the_limit_of_github(self, job: Job) -> None:
-        job.write("🌈 a line\n" * 20_000)
-        job.comment().needs(0)
-        (body,) = job.hub.bodies(12)
-        assert re.match(rf"{MARKED}\*\*Truncated: [\d,]+ of 20,000 lines are shown", body)
-
     def test_comment_text_is_read_from_stdin(self, job: Job) -> None:
-        done = subprocess.run(
-            command("ci", "comment", "-", "--pull-request", 12),
-            cwd=job.folder,
-            env=environment(**job.hub.environment()),
-            input="from a pipe: é",
-            encoding="utf-8",
-            capture_output=True,
-            check=True,
-            timeout=180,
-        )
-        assert done.stdout.startswith("comment created")
+        arguments = ("ci", "comment", "-", "--pull-request", 12)
+        env = job.hub.environment()
+        done = run_in_process(*arguments, cwd=job.folder, env=env, given="from a pipe: é").needs(0)
+        assert done.out.startswith("comment created")
         assert job.hub.bodies(12) == [f"{MARKED}from a pipe: é"]
 
     def test_repository_may_be_named(self, job: Job) -> None:
@@ -127,15 +94,6 @@ class TestAtMostOneComment:
         job.hub.lag = 1
         job.comment().needs(0)
         assert job.comment().needs(0).out.startswith("comment unchanged")
-        assert len(job.hub.bodies(12)) == 1
-
-    def test_duplicate_comment_is_removed_by_next_run(self, job: Job) -> None:
-        job.hub.lag = 1
-        job.hub.fail("POST", COMMENTS, status=None, acts=True)
-        job.comment().needs(0)
-        job.hub.lag = 0
-        job.comment().needs(0)
-        job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 1
 
     def test_concurrent_runs_leave_single_comment(self, job: Job) -> None:

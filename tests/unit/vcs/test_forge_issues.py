@@ -36,11 +36,6 @@ class TestIssue:
         assert job.issue().needs(0).out.startswith("issue created")
         assert job.hub.issues[:-1] == before
 
-    def test_issue_without_body_is_ignored(self, job: Job) -> None:
-        job.hub.issue("")["body"] = None
-        job.issue().needs(0)
-        assert len(job.hub.issues) == 2
-
     def test_every_issue_page_is_searched(self, job: Job) -> None:
         job.hub.page_size = 2
         job.hub.issue(f"{DRIFT}ours")

@@ -76,11 +76,6 @@ def test_missing_repository_is_an_error(tmp_path: Path) -> None:
     assert str(tmp_path) in caught.value.message
 
 
-def test_repository_without_commit_is_refused(work: Work) -> None:
-    with pytest.raises(RepositoryError, match="HEAD is not a commit"):
-        work.repository.read_head()
-
-
 def test_bare_repository_is_refused(tmp_path: Path) -> None:
     Work(tmp_path, "--bare")
     with pytest.raises(RepositoryError, match="work tree"):
@@ -161,16 +156,6 @@ def test_export_writes_files_of_commit(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a: 2", "topics/new.yaml": "new"})
     assert export(work, *TOPICS, CONFIG, commit=commit) == then
     assert read_files(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
-
-
-@pytest.mark.parametrize(
-    ("paths", "expected"), [([""], "ab"), (["t", ""], "ab"), (["t/b.yaml"], "b"), (["missing"], ""), ([], "")]
-)
-def test_export_selects_given_paths(work: Work, paths: list[str], expected: str) -> None:
-    work.commit(**{"a.yaml": "a", "t/b.yaml": "b"})
-    work.repository.export("HEAD", [*map(Path, paths)], work.folder / ".out")
-    files = {"a": ("a.yaml", b"a"), "b": ("t/b.yaml", b"b")}
-    assert read_files(work.folder / ".out") == dict(files[name] for name in expected)
 
 
 def test_relative_paths_start_at_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,15 +303,6 @@ def test_only_manifest_changes_since_commit_are_listed(work: Work) -> None:
     assert work.repository.find_changes(since, [CONFIG]) == []
     work.write("kafkaform.yaml", "c")
     assert work.repository.find_changes(since, [CONFIG]) == ["kafkaform.yaml"]
-
-
-def test_staged_change_makes_commit_dirty(work: Work) -> None:
-    commit = work.commit(**{"topics/a.yaml": "a"})
-    assert work.repository.describe(TOPICS) == commit
-    work.write("topics/a.yaml", "b")
-    work.git("add", "-A")
-    assert work.repository.describe(TOPICS) == f"{commit}-dirty"
-    assert work.repository.describe([CONFIG]) == commit
 
 
 def test_assume_unchanged_file_makes_checkout_dirty(work: Work) -> None:

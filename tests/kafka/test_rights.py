@@ -236,19 +236,6 @@ def test_applying_account_has_sufficient_rights(owned: Owned) -> None:
     assert json.loads(call.out)["broker_validated"] is True
 
 
-def test_right_missing_for_validation_is_named(owned: Owned) -> None:
-    owned.owner.topic("live", partitions=1, retention="8d", keyed=False)
-    owned.owner.topic("new")
-    looking = owned.build_project(*read_grants("kafkaform-plan", owned.prefix))
-    call = looking.run("plan").needs(0)
-    text = call.words
-    assert call.out.splitlines()[-1].endswith("Not validated by the brokers.")
-    for right in (f"AlterConfigs on topic {owned.prefix}live", f"Create on topic {owned.prefix}new"):
-        assert f"1 of 2 operations: this account is not authorised: it lacks {right}" in text
-        operation, resource = right.split(" on ")
-        assert re.search(rf"kafka-acls .* --operation {operation} --{re.escape(resource)}", text)
-
-
 def test_right_to_read_producers_is_named(owned: Owned) -> None:
     old = f"{owned.prefix}live"
     owned.owner.topic("new", partitions=1, succeeds=old)

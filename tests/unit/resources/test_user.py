@@ -18,7 +18,6 @@ from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
-from kafkaform.inspect.comparison import Side, compare_sides, select_live_resources
 from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.inspect.importing import ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
@@ -173,13 +172,6 @@ def test_credential_change_risk_follows_login_result(
 def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> None:
     applied.edit("8192", "16384")
     assert "8192 → 16384 iterations, password same" in render_plan(applied.plan()).plain
-
-
-def test_rotation_is_applied_once(applied: ManifestFile, set_password: Callable[[str | None], None]) -> None:
-    set_password(SECOND)
-    applied.consent(CONSENT)
-    applied.apply()
-    assert applied.plan().changes == ()
 
 
 def test_missing_password_is_neither_compared_nor_set(
@@ -370,16 +362,6 @@ def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: 
     assert field.history.cause is DriftCause.UNDECIDED
     # A refused login shows that one of the two changed, and not which.
     assert "the password, or the variable or file" in str(describe_field_since(CHECKOUT, field))
-
-
-@pytest.mark.parametrize(("other", "differences"), [(4096, []), (8192, [CHECKOUT])])
-def test_two_clusters_are_compared_by_iterations(other: int, differences: list[ResourceRef]) -> None:
-    sides = []
-    for name, iterations in (("a", 4096), ("b", other)):
-        cluster = MemoryCluster(name)
-        set_by_hand(cluster, name, iterations=iterations)
-        sides.append(Side(name, select_live_resources(cluster.observe([CHECKOUT]), {CHECKOUT})))
-    assert [difference.ref for difference in compare_sides(*sides).differences] == differences
 
 
 @pytest.mark.parametrize(

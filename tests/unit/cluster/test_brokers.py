@@ -214,11 +214,6 @@ def test_requests_have_header_and_responses_are_in_order() -> None:
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
-def test_large_responses_are_read_completely() -> None:
-    with socket_to(lambda _, body: body * 3_000_000) as (_, first):
-        assert first.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
-
-
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -368,11 +363,6 @@ def test_requests_are_logged_without_content(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_closed_port_is_unreachable() -> None:
-    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
-        open_socket(stopped_broker())
-
-
 # --- several --------------------------------------------------------------------------------------
 
 
@@ -503,11 +493,11 @@ def test_controller_is_requested_directly() -> None:
     with elected as (first, _, _):
         connection = Connection({}, lambda: settings(first))
         moved = Reassignment((2, 3), frozenset({3}), frozenset({1}))
-        assert read_running(connection, 3) == {("t", 0): moved}
-        assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 3_000) + b"\x00\x00")
+        assert read_running(connection, 0.2) == {("t", 0): moved}
+        assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 200) + b"\x00\x00")
         answers.append(refused)
         with pytest.raises(RequestRejected) as caught:
-            read_running(connection, 3)
+            read_running(connection, 0.2)
         assert caught.value.code == "NOT_CONTROLLER"
         connection.close()
 
@@ -561,8 +551,9 @@ def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         thread.join(60)
 
 
-def test_connection_opened_after_close_is_refused() -> None:
+def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.1)
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
         cluster.close()

@@ -100,7 +100,7 @@ def test_secret_in_cluster_error_is_hidden(project: Project) -> None:
 @pytest.fixture
 def fleet(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The two clusters with what is declared for them, and a third one that does not answer."""
-    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 1.0)
     for cluster in ("dev", "prod"):
         project.apply("--cluster", cluster).needs(0)
     add_cluster(project, "gone", **{"bootstrap.servers": DEAD})

@@ -126,28 +126,6 @@ def test_applying_account_keeps_own_login(
         assert cluster.execute([RemoveCredentials(ResourceRef("User", user), {PATH: None})]) == [None]
 
 
-@pytest.mark.parametrize(
-    ("rights", "command", "missing"),
-    [
-        (("CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",), ("plan",), "Describe"),
-        (("CLUSTER:kafka-cluster:DESCRIBE",), ("apply", "--auto-approve", "--no-lock"), "Alter"),
-    ],
-)
-def test_missing_right_is_named(
-    tmp_path: Path,
-    account: Callable[..., Account],
-    name: str,
-    rights: tuple[str, ...],
-    command: tuple[str, ...],
-    missing: str,
-) -> None:
-    limited = login_project(tmp_path, account(*rights), name, manifests=["topics"])
-    declare(limited, name)
-    call = limited.run(*command, env={"CHECKOUT": FIRST}).needs(1)
-    assert f"lacks {missing} on the cluster" in call.words
-    assert f"--operation {missing} --cluster" in call.both
-
-
 def test_passwords_are_not_compared_without_sasl(
     kafka_acl: DevCluster, tmp_path: Path, prefix: str, name: str
 ) -> None:

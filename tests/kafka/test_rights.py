@@ -200,6 +200,40 @@ def test_missing_right_is_named(
             assert re.search(rf"kafka-acls .* --operation {operation} .*--{re.escape(resource)}\b", text)
 
 
+QUOTA: dict[str, object] = {"config": {"producer_byte_rate": "10MiB"}}
+USER: dict[str, object] = {"scram": [{"mechanism": "SCRAM-SHA-512", "password": "${env:CHECKOUT}"}]}
+APPLY = ("apply", "--auto-approve", "--no-lock")
+OF_CLUSTER: dict[str, tuple[str, dict[str, object], tuple[str, ...], tuple[str, ...], str]] = {
+    "read quotas": ("ClientQuota", QUOTA, ("DESCRIBE",), ("plan",), "DescribeConfigs"),
+    "set quotas": ("ClientQuota", QUOTA, ("DESCRIBE", "DESCRIBE_CONFIGS"), APPLY, "AlterConfigs"),
+    "read users": ("User", USER, ("DESCRIBE_CONFIGS",), ("plan",), "Describe"),
+    "set users": ("User", USER, ("DESCRIBE",), APPLY, "Alter"),
+}
+"""A kind, its spec, the rights that an account has on the cluster, a command, and the right that it lacks."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "rights", "command", "missing"), OF_CLUSTER.values(), ids=OF_CLUSTER
+)
+def test_missing_right_on_the_cluster_is_named(
+    account: Callable[..., Account],
+    prefix: str,
+    tmp_path: Path,
+    kind: str,
+    spec: dict[str, object],
+    rights: tuple[str, ...],
+    command: tuple[str, ...],
+    missing: str,
+) -> None:
+    given = account(*(f"{CLUSTER}:{right}" for right in rights))
+    project = login_project(tmp_path, given, prefix, manifests=["topics"])
+    name = f"user={prefix}" if kind == "ClientQuota" else prefix
+    project.write("topics/a.yaml", manifest(name, spec, kind=kind))
+    call = project.run(*command, env={"CHECKOUT": "s3cr3t"}).needs(1)
+    assert f"lacks {missing} on the cluster" in call.words
+    assert f"--operation {missing} --cluster" in call.both
+
+
 def test_planning_account_reads_everything_and_changes_nothing(owned: Owned) -> None:
     looking = owned.build_access_project(kafkaform="plan")
     owned.owner.topic("live", partitions=2, retention="8d", keyed=False)

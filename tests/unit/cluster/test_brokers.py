@@ -253,12 +253,6 @@ def test_closed_connection_hints_at_security_protocol() -> None:
     assert "security.protocol" in (caught.value.hint or "")
 
 
-def test_version_response_is_limited_by_connect_timeout() -> None:
-    caught = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
-    with broker(lambda *_: b"", versions=Drip) as server, caught:
-        BrokerSocket(server.address, NOBODY, connect_s=0.2)
-
-
 @pytest.mark.parametrize(
     "told",
     [
@@ -386,16 +380,6 @@ def test_silent_broker_is_not_sent_repeated_requests() -> None:
         assert len(server.heard) == 2
         assert cluster.send(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
         assert server.connections == 2
-
-
-def test_next_bootstrap_server_is_tried() -> None:
-    gone = stopped_broker()
-    with broker(lambda *_: b"here") as server:
-        cluster = brokers(gone, server)
-        assert cluster.send(ECHO, [b""]) == [b"here"]
-        cluster.close()
-    with pytest.raises(ClusterError, match=gone.name):
-        brokers(gone, server).read_api_versions()
 
 
 def test_silent_bootstrap_server_leaves_time_for_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,7 +537,7 @@ def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
 
 def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
-    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
         cluster.close()

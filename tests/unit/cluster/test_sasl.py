@@ -80,10 +80,6 @@ def record_login(
     return sent
 
 
-def test_plain_sends_password_unchanged() -> None:
-    assert record_login(SaslSettings("PLAIN", "alice", ODD)) == [b"\0alice\0" + ODD.encode()]
-
-
 def test_refused_login_hides_the_password() -> None:
     # A refusal names mechanism and user and hides a password that is repeated.
     def send(_: bytes) -> bytes:

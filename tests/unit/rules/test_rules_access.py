@@ -177,15 +177,6 @@ def test_right_declared_by_other_team_is_reported(
     assert ("KF607" in codes) is found
 
 
-def test_topic_right_of_several_teams_is_single_finding(tmp_path: Path) -> None:
-    given = [access(name=name, produces=["orders", "other"]) for name in ("second", "third")]
-    topics = [(name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")]
-    labels = {"second": "checkout", "third": "shipping", "orders": "sales"}
-    findings = diagnose(tmp_path, *given, *topics, labels=labels)
-    assert [each.code for each in findings] == ["KF607"], "orders has a team, and other has none"
-    assert not find(tmp_path, *given, *topics, labels={**labels, "orders": "shipping"})
-
-
 def test_acls_of_undeclared_principals_on_absent_topic_are_reported(tmp_path: Path) -> None:
     acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
     facts = Facts("x").add_part(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
@@ -218,15 +209,3 @@ def test_access_beyond_topic_limits_is_reported(
     spec = {"partitions": 1, "replicationFactor": 1, **({} if limits is None else {"access": limits})}
     found = find(tmp_path, ("orders", "Topic", spec), declared, live=("x",))
     assert ("KF611" in {code for code, _ in found}) is is_beyond
-
-
-def test_finding_beyond_access_limit_is_located_at_right(tmp_path: Path) -> None:
-    limits = {"partitions": 1, "replicationFactor": 1, "access": {"write": ["team:other"]}}
-    declared = [("orders", "Topic", limits), access(produces=["x", "orders"])]
-    (finding,) = diagnose(tmp_path, *declared, live=("x",))
-    assert finding.severity is Severity.ERROR
-    assert finding.location is not None
-    line = (tmp_path / "all.yaml").read_text().splitlines()[finding.location.line - 1]
-    assert line[finding.location.column - 1 :] == "orders"
-    assert "team:other" in finding.message
-    assert "all.yaml:9:" in str(finding.suggestion), "the limit of the owner"

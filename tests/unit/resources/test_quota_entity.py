@@ -54,11 +54,6 @@ def test_entity_name_is_printable_and_valid_yaml(entity: QuotaEntity) -> None:
     assert document.data == {"name": entity.name}
 
 
-@given(ENTITIES, ENTITIES)
-def test_distinct_entities_have_distinct_names(one: QuotaEntity, other: QuotaEntity) -> None:
-    assert (one.name == other.name) == (one == other)
-
-
 @given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
 def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
     try:

@@ -213,19 +213,6 @@ def test_applying_account_has_no_redundant_acls(tmp_path: Path) -> None:
     assert "allow Read on topic __kafkaform_lock" in some - every, "`*` includes it"
 
 
-def test_consumes_grants_group_topics_to_each_host(tmp_path: Path) -> None:
-    group = manifest("billing", "ConsumerGroup", topics=["orders", "refunds"])
-    declared = load_manifests(
-        tmp_path, manifest("a", consumes=[{"group": "billing"}], hosts=["10.0.0.1"]), group
-    )
-    (access,) = [each for each in declared if each.ref.kind == "Access"]
-    assert access.ref == ResourceRef("Access", USER)
-    assert set(access.state or ()) == {
-        f"allow Read on {resource} from 10.0.0.1"
-        for resource in ("group billing", "topic orders", "topic refunds")
-    }
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -382,30 +369,6 @@ def test_covered_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, 
         planned = plan(declared, live, settings=settings)
         assert list_fields(planned) == {f"allow {narrow}": (None, "")}
         assert planned.changes[0].status is Status.PLANNED
-
-
-@pytest.mark.parametrize(
-    ("odd", "is_declarable"),
-    [
-        ("Write on group g", True),
-        ("Read on user u", True),
-        ('Read on topic x from ""', False),
-        ("Alter on cluster prefix kafka-cluster", False),
-    ],
-)
-def test_unusual_acl_is_planned_adopted_or_refused_and_removed(
-    tmp_path: Path, odd: str, is_declarable: bool
-) -> None:
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders"]))
-    live = {"allow Write on topic orders", "User:root allow Alter on cluster"}
-    added = {f"allow {odd}", f"deny {odd}"}
-    planned = plan(declared, live | added)
-    assert f"allow {odd}" in show(planned)
-    adoption = plan_adoption(find_drift(planned, declared, "no record"))
-    assert (len(adoption.edits), len(adoption.refused)) == ((2, 0) if is_declarable else (0, 2))
-    with build_cluster(live | added) as cluster:
-        cluster.execute(KINDS["Access"].operations(planned.changes[0].change))
-        assert cluster._contents.acls == set(map(acl, live))
 
 
 # A spec, the live ACLs, the settings, and the hazard of each field that changes.

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform import rules
-from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.core.values import replace
@@ -21,7 +20,6 @@ from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.rules import RuleContext
 from kafkaform.rules.policies import read_policies
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import recorded_apply
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
 from tests.support.plans.scenes import QUIET
@@ -176,24 +174,6 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
     file.apply(f"{ref}:delete")
     assert file.cluster.observe([ref]).resources == {}
-
-
-def test_refusal_of_brokers_is_in_plan_and_result(cluster: MemoryCluster, file: ManifestFile) -> None:
-    text = TEXT.replace("user=alice", "ip=nowhere").replace("producer_byte_rate", "connection_creation_rate")
-    file.path.write_text(text.replace("    consumer_byte_rate: 2000000\n", ""))
-    (refused,) = file.plan().changes
-    assert refused.status is Status.REFUSED
-    assert "(INVALID_REQUEST)" in str(refused.reason)
-    file.path.write_text(TEXT)
-    plan = file.plan()
-    cluster.fail_next(RequestRejected("a policy says no", code="POLICY_VIOLATION"), ALICE)
-    _, report = recorded_apply(plan, cluster)
-    assert [result.result for result in report.results] == [Result.FAILED]
-    cluster.hide(ALICE)
-    plan = file.plan()
-    assert plan.unknown == (ALICE,)
-    (note,) = [note for note in plan.diagnostics if note.code == "KF410"]
-    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
 
 
 def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:

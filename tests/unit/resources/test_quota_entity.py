@@ -64,26 +64,6 @@ def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("user=alice", ((USER, "alice"),)),
-        ("user=<default>", ((USER, None),)),
-        ("user=default", ((USER, "default"),)),
-        ("user=%3Cdefault%3E", ((USER, "<default>"),)),
-        ("client-id=app", ((CLIENT_ID, "app"),)),
-        ("user=alice,client-id=<default>", ((USER, "alice"), (CLIENT_ID, None))),
-        ("user=<default>,client-id=<default>", ((USER, None), (CLIENT_ID, None))),
-        ("user=CN=alice%2COU=sales", ((USER, "CN=alice,OU=sales"),)),
-        ("ip=10.0.0.1", ((IP, "10.0.0.1"),)),
-        ("ip=::1", ((IP, "::1"),)),
-        ("ip=<default>", ((IP, None),)),
-    ],
-)
-def test_entity_names_are_parsed(name: str, parts: tuple[tuple[str, str | None], ...]) -> None:
-    assert parse_entity(name) == QuotaEntity(parts)
-
-
-@pytest.mark.parametrize(
     "name",
     [
         "alice",

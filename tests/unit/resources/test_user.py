@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.audit.trail import read_trail
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
@@ -21,7 +21,6 @@ from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.inspect.importing import ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
@@ -379,14 +378,3 @@ def test_imported_user_has_password_reference(
     assert json.loads(build_live_manifest(read.resources[ref]).to_json())["spec"] == {
         "scram": [{"mechanism": "SCRAM-SHA-512", "iterations": 8192, "password": f"${{env:{variable}}}"}]
     }
-
-
-def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    applied.edit("spec:\n", "spec:\n  state: absent\n")
-    run = applied.apply(REMOVAL)
-    log = read_record(cluster, AuditSettings())
-    undone = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
-    (note,) = undone.notes
-    assert "Kafka does not return passwords" in note
-    (restored,) = undone.restored
-    assert "CHECKOUT" in build_live_manifest(restored).to_yaml()

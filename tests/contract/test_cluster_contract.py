@@ -298,9 +298,9 @@ def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) ->
         [alter(item.ref.name, retention_ms="1") for item in topics],
         [AddPartitions(item.ref, 1, total) for item, total in zip(topics, (2, 3, 2), strict=True)],
     ]
-    deletions = [DeleteTopic(item.ref, item.uid) for item in topics]
     outcomes = [cluster.validate(request) for request in requests]
-    outcomes += [cluster.execute(request) for request in (*requests, deletions)]
+    requests.append([DeleteTopic(item.ref, item.uid) for item in topics])
+    outcomes += [cluster.execute(request) for request in requests]
     assert [list_codes(each) for each in outcomes] == [["INVALID_REQUEST", "INVALID_REQUEST", None]] * 7
     assert_unchanged(cluster, f"{prefix}twice", twice.state)
     assert topic(f"{prefix}x") not in cluster.observe([], kinds=["Topic"]).inventory

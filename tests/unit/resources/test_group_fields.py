@@ -14,6 +14,7 @@ TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
 @given(TOPICS, st.integers(0, 2**31 - 1))
 def test_partition_path_is_parsed_back(topic: str, number: int) -> None:
     assert partition_of(partition_path((topic, number))) == (topic, number)
+    assert partition_of(f"config.{topic}:{number}") is None
 
 
 def test_state_has_own_configs_and_committed_offsets() -> None:

@@ -229,21 +229,19 @@ def test_group_with_configs_only_has_no_live_state(cluster: Cluster, prefix: str
     assert is_unknown(cluster, f"{prefix}a")
 
 
-@pytest.mark.parametrize(
-    ("config", "given", "shown"),
-    [
-        (SESSION, " 0050000 ", "50000"),
-        (SESSION, "45000", "45000"),
-        ("share.renew.acknowledge.enable", "TRUE", "true"),
-        ("share.auto.offset.reset", "by_duration:PT1H", "by_duration:PT1H"),
-        ("share.isolation.level", " read_committed", "read_committed"),
-    ],
-)
-def test_group_configs_are_observed_in_broker_form(
-    cluster: Cluster, prefix: str, config: str, given: str, shown: str
-) -> None:
-    carry_out(cluster, AlterConfigs(group(f"{prefix}a"), {config: given}))
-    wait_for_group(cluster, f"{prefix}a", {f"config.{config}": shown})
+BROKER_FORMS = [
+    (SESSION, " 0050000 ", "50000"),
+    (SESSION, "45000", "45000"),
+    ("share.renew.acknowledge.enable", "TRUE", "true"),
+    ("share.auto.offset.reset", "by_duration:PT1H", "by_duration:PT1H"),
+    ("share.isolation.level", " read_committed", "read_committed"),
+]
+
+
+def test_group_configs_are_observed_in_broker_form(cluster: Cluster, prefix: str) -> None:
+    for number, (config, given, shown) in enumerate(BROKER_FORMS):
+        carry_out(cluster, AlterConfigs(group(f"{prefix}{number}"), {config: given}))
+        wait_for_group(cluster, f"{prefix}{number}", {f"config.{config}": shown})
 
 
 REFUSED = {
@@ -323,30 +321,29 @@ def test_topic_and_group_may_share_name(cluster: Cluster, prefix: str) -> None:
 # --- initial offsets -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("start", "offset"),
-    [
-        ("earliest", 2),
-        ("latest", 12),
-        ("2001-09-09T01:46:40Z", 2),
-        ("2001-09-09T01:46:40.001Z", 5),
-        ("2004-11-09T11:33:20Z", 5),
-        ("2008-01-10T21:20:00Z", 9),
-        ("2008-01-10T21:20:00.001Z", 12),
-        ("1970-01-01T00:00:00Z", 2),
-        ("2999-01-01T00:00:00Z", 12),
-    ],
-)
-def test_initial_offsets_stay_within_log(
-    cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
-) -> None:
+STARTS = {
+    "earliest": 2,
+    "latest": 12,
+    "2001-09-09T01:46:40Z": 2,
+    "2001-09-09T01:46:40.001Z": 5,
+    "2004-11-09T11:33:20Z": 5,
+    "2008-01-10T21:20:00Z": 9,
+    "2008-01-10T21:20:00.001Z": 12,
+    "1970-01-01T00:00:00Z": 2,
+    "2999-01-01T00:00:00Z": 12,
+}
+"""Where groups start, and the offset: the log begins at 2, and its records are of three times."""
+
+
+def test_initial_offsets_stay_within_log(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 5)
     traffic.write(name, 0, 4, TWO)
     traffic.write(name, 0, 3, THREE)
     traffic.expire(name, 0, 2)
-    carry_out(cluster, CommitInitialOffsets(group(name), {name: start}))
-    assert read_offsets(cluster, name) == {(name, 0): offset}
+    for number, (start, offset) in enumerate(STARTS.items()):
+        carry_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
+        assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}, start
 
 
 def test_relative_start_time_is_resolved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
@@ -437,22 +434,17 @@ def test_offset_reset_keeps_other_offsets(cluster: Cluster, traffic: Traffic, pr
     assert read_offsets(cluster, f"{prefix}new") == {(name, 0): 4}
 
 
-@pytest.mark.parametrize(
-    ("partition", "offset"), [(0, 3), (0, 10), (0, -1), (1, 1), (2, 0)], ids=lambda value: str(value)
-)
-def test_offset_reset_outside_log_is_refused_whole(
-    cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
-) -> None:
+def test_offset_reset_outside_log_is_refused_whole(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9, 0)
     traffic.expire(name, 0, 4)
     before = {(name, 0): 6, (name, 1): 0}
     traffic.commit(name, before)
-    wanted = {(name, 0): 5, (name, 1): 0} | {(name, partition): offset}
-    (refusal,) = cluster.execute([ResetOffsets(group(name), wanted)])
-    assert list_codes([refusal]) == ["OFFSET_OUT_OF_RANGE"]
-    assert refusal is not None
-    assert f"{name}:{partition}" in refusal.message
+    for partition, offset in ((0, 3), (0, 10), (0, -1), (1, 1), (2, 0)):
+        wanted = {(name, 0): 5, (name, 1): 0} | {(name, partition): offset}
+        (refusal,) = cluster.execute([ResetOffsets(group(name), wanted)])
+        assert list_codes([refusal]) == ["OFFSET_OUT_OF_RANGE"]
+        assert f"{name}:{partition}" in str(refusal)
     assert read_offsets(cluster, name) == before
 
 
@@ -613,20 +605,17 @@ def test_mixed_operations_have_individual_outcomes_in_order(
     wait_for_group(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
 
 
-@pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
-def test_duplicate_group_in_request_is_refused(
-    cluster: Cluster, traffic: Traffic, prefix: str, sort: str
-) -> None:
+def test_duplicate_group_in_request_is_refused(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
-    twice: dict[str, Operation] = {
-        "alter": alter(name, consumer_session_timeout_ms="50000"),
-        "commit": CommitInitialOffsets(group(name), {name: "latest"}),
-        "reset": ResetOffsets(group(name), {(name, 0): 1}),
-        "delete": DeleteGroup(group(name)),
-    }
-    assert list_codes(cluster.execute([twice[sort], twice[sort]])) == ["INVALID_REQUEST"] * 2
+    for operation in (
+        alter(name, consumer_session_timeout_ms="50000"),
+        CommitInitialOffsets(group(name), {name: "latest"}),
+        ResetOffsets(group(name), {(name, 0): 1}),
+        DeleteGroup(group(name)),
+    ):
+        assert list_codes(cluster.execute([operation, operation])) == ["INVALID_REQUEST"] * 2
     assert read_offsets(cluster, name) == {(name, 0): 4}
 
 

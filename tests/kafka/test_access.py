@@ -102,7 +102,7 @@ def test_rights_match_broker_decisions(
         for each in accounts
     }
     seen = 0
-    for _ in range(60):
+    for _ in range(25):
         acls = draw_acls(draw, prefix, topics, list(clients))
         with grant(kafka_acl.bootstrap_servers, acls):
             authorizer = Authorizer(acls, AuthorizerSettings(frozenset(), False))
@@ -123,7 +123,7 @@ def test_rights_match_broker_decisions(
                     10.0,
                 )
                 seen += sum(1 if read is None else len(TOPIC_OPERATIONS) for read in authorized.values())
-    assert seen >= 2_000, "too few decisions were compared"
+    assert seen >= 1_000, "too few decisions were compared"
 
 
 @pytest.fixture

@@ -82,15 +82,3 @@ def test_offsets_committed_by_killed_apply_are_guarded(kafka: DevCluster, projec
     delete_group(kafka.bootstrap_servers, f"{project.prefix}g")
     plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
     assert "offset-recommit" in plan.out
-
-
-def test_apply_killed_before_commit_has_no_recommit_hazard(kafka: DevCluster, project: Project) -> None:
-    """Seconds later the offsets cannot have expired: a group that is not there never had any."""
-    project.topic("orders")
-    project.run("apply", "topics", "--auto-approve").needs(0)
-    declare_group(project)
-    killed_apply(project, "topics")
-    delete_group(kafka.bootstrap_servers, f"{project.prefix}g")
-    plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
-    assert "offset-recommit" not in plan.needs(0).out
-    project.run("apply", "topics", "--auto-approve").needs(0)

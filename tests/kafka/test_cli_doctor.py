@@ -118,11 +118,6 @@ def test_drift_is_located_by_doctor(project: Project) -> None:
     project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
 
 
-def test_doctor_reports_invalid_manifest(project: Project) -> None:
-    project.write("topics/a.yaml", "kind: Topic\n")
-    assert "problems in the input" in project.run("doctor").needs(1).err
-
-
 def test_offsets_outside_of_log_are_reported_and_reset(project: Project) -> None:
     """Records removed before they were read, and an offset of a longer log; the advice mends the first."""
     topic = project.topic("a", partitions=3)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import connect, eventually
-from tests.support.clusters.group_clients import Running, commit, consumer, produce, running
+from tests.support.clusters.group_clients import Running, commit, produce, running
 
 RESET = "--allow=ConsumerGroup/*:offset-reset"
 
@@ -43,21 +39,6 @@ def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec:
     if spec.get("state") != "absent":
         spec = {"topics": [project.prefix + "a"], "protocol": "consumer", **spec}
     return project.group("g", metadata=metadata, **spec)
-
-
-def test_offsets_of_many_groups_are_committed_in_new_topics(
-    tmp_path: Path, kafka: DevCluster, prefix: str
-) -> None:
-    """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    names = [project.topic(str(number), partitions=8) for number in range(60)]
-    for number in range(20):
-        read = names[number * 2 : number * 2 + 6]
-        project.group(str(number), topics=read, offsets={"initial": "earliest"})
-    assert "80 created" in project.apply("topics").needs(0).out
-    with connect(kafka.bootstrap_servers) as cluster:
-        groups = cluster.groups([f"{prefix}{number}" for number in range(20)]).groups
-    assert [len(group.committed) for group in groups.values()] == [48] * 20
 
 
 @contextmanager
@@ -208,30 +189,3 @@ def test_revert_names_command_that_undoes_reset(project: Project) -> None:
     project.apply("back.json", RESET).needs(0)
     assert offsets(project) == [0, 4, 6]
     assert "File exists" in project.run("revert", change["id"]).needs(1).err
-
-
-def test_consumer_using_assign_is_reported(project: Project) -> None:
-    name = project.prefix + "g"
-    commit(project.servers, name, {(project.prefix + "a", 0): 1})
-    client = consumer(project.servers, name)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            # That module's own clock: connections wait by the same function, for as often as they like.
-            patch.setattr(
-                "kafkaform.plan.measuring.time",
-                SimpleNamespace(
-                    sleep=lambda _: commit(project.servers, name, {(project.prefix + "a", 0): 2}),
-                    time_ns=time.time_ns,
-                ),
-            )
-            plan = project.run("reset", name, "--to", "latest").needs(1)
-    finally:
-        client.close()
-    assert "KF407" in plan.out
-    assert f"{name} looks empty" in plan.words
-
-
-def test_invalid_reset_file_is_reported(project: Project) -> None:
-    assert "No such file" in project.run("reset", "g", "--from-file", "none.csv").needs(1).err
-    project.write("bad.csv", "topic,partition,offset\n")
-    assert "bad.csv:1:1" in project.run("reset", "g", "--from-file", "bad.csv").needs(1).err

@@ -46,26 +46,6 @@ def test_plan_out_is_written_atomically(project: Project) -> None:
     assert sorted(file.name for file in project.folder.iterdir()) == ["plan.json", "topics"]
 
 
-def test_prune_deletes_owned_topics_only(project: Project) -> None:
-    for name in ("mine.old", "mine.audit", "other"):
-        project.topic(name)
-    project.apply("topics").needs(0)
-    for name in ("mine.old", "mine.audit", "other"):
-        (project.folder / f"topics/{name}.yaml").unlink()
-    project.topic("kept")
-    project.config(owns=[f"{project.prefix}mine.*"], protected=["*.audit"])
-
-    assert "mine.old" not in [c["name"] for c in project.run("plan", "--format", "json").json["changes"]]
-    call = project.run("plan", "--prune", "--format", "json").needs(1)
-    deleted = [(c["name"], c["status"]) for c in call.json["changes"] if c["action"] == "delete"]
-    assert deleted == [(f"{project.prefix}mine.old", "needs_consent")]
-    project.run("plan", "--prune", "topics/kept.yaml").needs(64)
-    project.apply("--prune").needs(1)
-    assert set(project.live()) == {"mine.old", "mine.audit", "other", "kept"}
-    project.apply("--prune", "--allow", f"Topic/{project.prefix}mine.*:delete").needs(0)
-    assert set(project.live()) == {"mine.audit", "other", "kept"}
-
-
 # --- an account with few rights --------------------------------------------------------------------
 
 

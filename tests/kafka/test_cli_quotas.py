@@ -64,28 +64,6 @@ def limited(prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Cal
 CLUSTER = "CLUSTER:kafka-cluster"
 
 
-def test_missing_right_to_describe_quotas_is_named(limited: Callable[..., Project]) -> None:
-    project = limited(f"{CLUSTER}:DESCRIBE")
-    call = project.run("plan").needs(1)
-    assert "lacks DescribeConfigs on the cluster" in call.words
-    assert "--operation DescribeConfigs --cluster" in call.both
-    shown = project.run("get", "quota", f"user={project.prefix}").needs(1)
-    assert "may or may not" in shown.err
-    assert "--operation DescribeConfigs --cluster" in shown.err
-    for command in (("import", "--dry-run", "--kind", "quota", "--out", "live"), ("get", "quotas")):
-        output = project.run(*command).err
-        assert "it lacks DescribeConfigs" in output
-
-
-def test_missing_right_to_alter_quotas_is_named(limited: Callable[..., Project]) -> None:
-    project = limited(f"{CLUSTER}:DESCRIBE", f"{CLUSTER}:DESCRIBE_CONFIGS")
-    call = project.run("plan").needs(0)
-    assert "lacks AlterConfigs on the cluster" in call.words
-    call = project.run("apply", "--auto-approve").needs(1)
-    assert "lacks AlterConfigs on the cluster" in call.words
-    assert "--operation AlterConfigs --cluster" in call.both
-
-
 def test_quotas_are_changed_with_required_rights(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE", f"{CLUSTER}:DESCRIBE_CONFIGS", f"{CLUSTER}:ALTER_CONFIGS")
     assert "Apply: 1 created. Verified" in project.run("apply", "--auto-approve").needs(0).out

@@ -35,12 +35,6 @@ def test_missing_topics_are_reported_before_spark(project: Project, real_cluster
     assert error == f"there is no topic '{project.prefix}new' on the cluster"
 
 
-def test_skew_reports_invalid_manifest(project: Project) -> None:
-    project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
-    call = project.run("skew", "a").needs(1)
-    assert "topics/bad.yaml:1:1" in call.err
-
-
 # --- exit codes, with an engine that answers at once -----------------------------------------------
 
 

@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.core.units import rounded_size
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, plain
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
@@ -56,25 +55,6 @@ def test_status_reports_idle_members_and_lag(project: Project, orders: str) -> N
         assert shown["lag"] == 70
         (topic,) = project.run("status", orders, "--format", "json").needs(0).json["topics"]
         assert (topic["groups"], topic["size_bytes"] > 150) == ([group], True)
-
-
-def test_price_is_of_the_sizes_on_disk(project: Project, orders: str) -> None:
-    """In status, and in the header of a plan that deletes the topic and creates another one."""
-    prices = {"currency": "EUR", "gigabyteMonth": 1_000_000, "partitionMonth": 0.25}
-    project.config(costs=prices, owns=[f"{project.prefix}*"])
-    status = project.run("status", orders, "--format", "json").needs(0).json
-    topic = only(status["topics"], orders)
-    size, replicas = topic["size_bytes"], 2
-    assert size > 150
-    price = replicas * 0.25 + size / 1_000
-    assert topic["cost_per_month"] == status["costs"]["teams"][""] == pytest.approx(price)
-    assert f"{price:,.2f} EUR" in project.run("status", orders).needs(0).out
-    project.topic("new", partitions=1)
-    plan = ("plan", "--prune", "--no-strict")
-    cost = project.run(*plan, "--format", "json").needs(0).json["cost"]
-    assert (cost["per_month"], cost["bytes"]) == (f"{0.25 - price:.2f}", -size)
-    saved = f"Saves {price - 0.25:.2f} EUR a month (1 fewer replica, {rounded_size(size)} less)"
-    assert f"{saved}; not counted: the data of 1 new topic" in project.run(*plan).needs(0).out
 
 
 def test_status_lists_empty_topics_and_topics_without_consumers(

@@ -61,17 +61,6 @@ def test_destructive_apply_is_confirmed_by_the_cluster_name(project: Project) ->
     assert project.live()["a"]["retention.ms"] == "86400000"
 
 
-def test_saved_plan_is_confirmed_unless_empty(project: Project) -> None:
-    project.topic("a")
-    project.run("plan", "topics", "--out", "plan.json").needs(0)
-    session = terminal(project, "apply", "plan.json")
-    session.wait_for(QUESTION)
-    session.type("yes\n")
-    session.end().needs(0)
-    call = terminal(project, "apply", "topics").end().needs(0)
-    assert QUESTION not in call.out
-
-
 def test_colours_are_used_on_terminal_only(project: Project) -> None:
     project.topic("a")
     assert ESCAPE in terminal(project, "plan", "topics").end().needs(0).out

@@ -103,24 +103,6 @@ def test_password_change_invalidates_old_password(kafka_acl: DevCluster, project
     run(project, "plan", "--detailed-exitcode", password=SECOND).needs(0)
 
 
-def test_undeclared_mechanism_is_removed_with_consent(
-    kafka_acl: DevCluster, project: Project, name: str
-) -> None:
-    declare(project, name, "SCRAM-SHA-256", "SCRAM-SHA-512")
-    run(project, "apply", "--auto-approve", password=FIRST).needs(0)
-    assert can_log_in(kafka_acl, name, FIRST, "SCRAM-SHA-256")
-    declare(project, name)
-    run(project, "apply", "--auto-approve", password=FIRST).needs(1)
-    consent = f"User/{name}:credential-removal"
-    run(project, "apply", "--auto-approve", "--allow", consent, password=FIRST).needs(0)
-    assert not can_log_in(kafka_acl, name, FIRST, "SCRAM-SHA-256")
-    assert can_log_in(kafka_acl, name, FIRST)
-    declare(project, name, state="absent")
-    run(project, "apply", "--auto-approve", "--allow", consent).needs(0)
-    assert not can_log_in(kafka_acl, name, FIRST)
-    run(project, "get", "user", name).needs(1)
-
-
 def test_applying_account_keeps_own_login(
     kafka_acl: DevCluster,
     tmp_path: Path,
@@ -142,28 +124,6 @@ def test_applying_account_keeps_own_login(
     assert can_log_in(kafka_acl, user, FIRST)
     with connect(kafka_acl.bootstrap_servers) as cluster:
         assert cluster.execute([RemoveCredentials(ResourceRef("User", user), {PATH: None})]) == [None]
-
-
-@pytest.mark.parametrize(
-    ("rights", "command", "missing"),
-    [
-        (("CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",), ("plan",), "Describe"),
-        (("CLUSTER:kafka-cluster:DESCRIBE",), ("apply", "--auto-approve", "--no-lock"), "Alter"),
-    ],
-)
-def test_missing_right_is_named(
-    tmp_path: Path,
-    account: Callable[..., Account],
-    name: str,
-    rights: tuple[str, ...],
-    command: tuple[str, ...],
-    missing: str,
-) -> None:
-    limited = login_project(tmp_path, account(*rights), name, manifests=["topics"])
-    declare(limited, name)
-    call = limited.run(*command, env={"CHECKOUT": FIRST}).needs(1)
-    assert f"lacks {missing} on the cluster" in call.words
-    assert f"--operation {missing} --cluster" in call.both
 
 
 def test_passwords_are_not_compared_without_sasl(

@@ -295,17 +295,6 @@ def test_failing_partition_does_not_stop_other_groups(
     }
 
 
-def test_reset_of_unreadable_partition_gives_reason(
-    real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
-) -> None:
-    name = make_topic(real_cluster, f"{prefix}a", 3)
-    unsettle({f"{name}:1": (ErrorCode.UNKNOWN_LEADER_EPOCH, 1_000)})
-    outcome = refusal(real_cluster, ResetOffsets(group(prefix), {(name, 0): 0, (name, 1): 0}))
-    assert outcome.code == "UNKNOWN_LEADER_EPOCH"
-    assert f"{name}:1: Broker: Leader epoch is newer" in outcome.message
-    assert real_cluster.groups([prefix]).groups == {}
-
-
 @pytest.mark.nightly("a broker is restarted")
 def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: str) -> None:
     """Twelve groups on three coordinators, one of which stops and comes back while they are asked."""

@@ -13,15 +13,14 @@ from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
-from kafkaform.core.errors import PermissionDenied, RequestRejected
-from kafkaform.core.model import DataSize, Desired, Observation
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.errors import PermissionDenied
+from kafkaform.core.model import DataSize, Desired
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.rights import Right
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
@@ -34,10 +33,6 @@ from tests.support.clusters.fixtures import (
 from tests.support.clusters.topics import alter_configs, make_topic, read_replicas
 from tests.support.plans.scenes import topic
 from tests.support.plans.sizes import create_topics
-
-
-def codes(observation: Observation) -> list[str]:
-    return [diagnostic.code for diagnostic in observation.diagnostics]
 
 
 @pytest.fixture
@@ -54,22 +49,6 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 
 
 # --- getting through -------------------------------------------------------------------------------
-
-
-def test_refused_operation_does_not_affect_batch(real_cluster: KafkaCluster, prefix: str) -> None:
-    """A replication factor has 16 bits in the protocol; a topic never loses partitions."""
-    make_topic(real_cluster, f"{prefix}a", 1, 1)
-    outcomes = real_cluster.execute(
-        [
-            CreateTopic(topic(f"{prefix}b"), 1, 40_000, {}),
-            CreateTopic(topic(f"{prefix}c"), 1, 1, {}),
-            AlterConfigs(topic(f"{prefix}a"), {}, ()),
-            AddPartitions(topic(f"{prefix}a"), 1, 1),
-        ]
-    )
-    assert outcomes[1:3] == [None, None]
-    codes = [outcome.code for outcome in outcomes if isinstance(outcome, RequestRejected)]
-    assert codes == ["_INVALID_ARG", "INVALID_PARTITIONS"]
 
 
 def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
@@ -109,6 +88,32 @@ def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account]
     observation = reader.observe([missing])
     assert not observation.invisible
     assert not observation.resources
+
+
+def test_partial_observation_with_few_rights_matches_full(
+    account: Callable[..., Account], prefix: str
+) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL")
+    refs = [topic(f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
+    creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]
+    assert owner.cluster.execute(creates) == [None] * 4
+    few = account(
+        f"TOPIC:{refs[0].name}:DESCRIBE",
+        f"TOPIC:{refs[0].name}:DESCRIBE_CONFIGS",
+        f"TOPIC:{refs[2].name}:DESCRIBE_CONFIGS",
+        f"TOPIC:{refs[3].name}:DESCRIBE",
+    ).cluster
+    whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
+    assert whole.invisible.keys() == set(refs[1:])
+    observed = few.observe_fields({key: {"config.retention.ms": None} for key in refs})
+    assert (observed.resources.keys(), observed.invisible.keys()) == (
+        whole.resources.keys(),
+        whole.invisible.keys(),
+    )
+    assert observed.resources[refs[0]].state == whole.resources[refs[0]].state
+    # Who asks for no config needs no right to read any.
+    observed = few.observe_fields({key: {"partitions": None} for key in refs})
+    assert (set(observed.resources), set(observed.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
 
 
 def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Account]) -> None:

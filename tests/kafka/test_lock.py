@@ -130,7 +130,7 @@ def test_late_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: pytest.Mo
 
 # An interrupt can come between the making of a socket and the line that keeps it, which is closed when freed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("after_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.2])
+@pytest.mark.parametrize("after_s", [0.001, 0.02, 0.04, 0.07, 0.2])
 def test_ctrl_c_while_acquiring_frees_the_lock(cluster: KafkaCluster, after_s: float) -> None:
     """Also if it comes while the coordinator is asked: who leaves then is made a member all the same."""
     cluster.facts()

@@ -416,19 +416,6 @@ def assert_one_error(call: Call, said: str) -> None:
     assert [line.partition(":")[0] for line in hint] == ["hint"]
 
 
-def test_failed_login_is_single_error_line(
-    gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
-) -> None:
-    """Of a wrong secret; tests/unit/cluster/test_tokens.py has the other failures."""
-    login = token_login(gate.cluster, endpoint, "hunter2-4711")
-    project = logged_in(tmp_path, gate.cluster.bootstrap_servers, names, login)
-    project.topic("orders")
-    call = project.run("apply", "topics")
-    assert_one_error(call, "HTTP 401: invalid_client")
-    assert "hunter2-4711" not in call.both
-    assert project.live() == {}
-
-
 def test_unsupported_login_is_refused_first(
     gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
 ) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import current_thread, main_thread
 
 import pytest
@@ -21,15 +20,6 @@ from tests.support.clusters.fixtures import connect, eventually
 from tests.support.clusters.topics import make_topic
 
 
-@pytest.fixture
-def deaf() -> Iterator[str]:
-    """The address of a server that never answers."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
 def test_prefetched_reading_is_used_once(kafka: DevCluster, prefix: str) -> None:
     ref = ResourceRef("Topic", f"{prefix}a")
     with connect(kafka.bootstrap_servers) as cluster:
@@ -40,17 +30,6 @@ def test_prefetched_reading_is_used_once(kafka: DevCluster, prefix: str) -> None
         uid = cluster.observe([ref]).resources[ref].uid
         assert cluster.execute([DeleteTopic(ref, uid)]) == [None]
         eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
-
-
-def test_silent_cluster_does_not_delay_other_cluster(
-    deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 15.0)
-    with connect(deaf) as silent, connect(kafka.bootstrap_servers) as cluster:
-        silent.prefetch()
-        assert not silent._prefetch._facts.done()  # type: ignore[union-attr]
-        assert cluster.facts().brokers
-        assert not silent._prefetch._facts.done()  # type: ignore[union-attr]
 
 
 def test_expected_topics_are_read_once(

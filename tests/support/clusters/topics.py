@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -83,18 +82,3 @@ def read_replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:
     described = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name]
     partition = described.result(TIMEOUT_S).partitions[0]
     return [node.id for node in partition.replicas], [node.id for node in partition.isr]
-
-
-@contextmanager
-def throttle_replicas(kafka3: DevCluster, name: str) -> Iterator[None]:
-    """Throttle the replicas of a topic to one byte a second."""
-    admin = admin_client(kafka3.bootstrap_servers)
-    rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
-    brokers = [str(node.id) for node in kafka3.nodes]
-    alter_configs(admin, ResourceType.BROKER, brokers, rates)
-    every = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
-    alter_configs(admin, ResourceType.TOPIC, [name], every)
-    try:
-        yield
-    finally:
-        alter_configs(admin, ResourceType.BROKER, brokers, dict.fromkeys(rates))

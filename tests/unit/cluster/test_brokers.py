@@ -214,11 +214,6 @@ def test_requests_have_header_and_responses_are_in_order() -> None:
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
-def test_large_responses_are_read_completely() -> None:
-    with socket_to(lambda _, body: body * 3_000_000) as (_, first):
-        assert first.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
-
-
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -256,12 +251,6 @@ def test_closed_connection_hints_at_security_protocol() -> None:
     with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
         open_socket(server)
     assert "security.protocol" in (caught.value.hint or "")
-
-
-def test_version_response_is_limited_by_connect_timeout() -> None:
-    caught = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
-    with broker(lambda *_: b"", versions=Drip) as server, caught:
-        BrokerSocket(server.address, NOBODY, connect_s=0.2)
 
 
 @pytest.mark.parametrize(
@@ -368,11 +357,6 @@ def test_requests_are_logged_without_content(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_closed_port_is_unreachable() -> None:
-    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
-        open_socket(stopped_broker())
-
-
 # --- several --------------------------------------------------------------------------------------
 
 
@@ -396,16 +380,6 @@ def test_silent_broker_is_not_sent_repeated_requests() -> None:
         assert len(server.heard) == 2
         assert cluster.send(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
         assert server.connections == 2
-
-
-def test_next_bootstrap_server_is_tried() -> None:
-    gone = stopped_broker()
-    with broker(lambda *_: b"here") as server:
-        cluster = brokers(gone, server)
-        assert cluster.send(ECHO, [b""]) == [b"here"]
-        cluster.close()
-    with pytest.raises(ClusterError, match=gone.name):
-        brokers(gone, server).read_api_versions()
 
 
 def test_silent_bootstrap_server_leaves_time_for_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -503,11 +477,11 @@ def test_controller_is_requested_directly() -> None:
     with elected as (first, _, _):
         connection = Connection({}, lambda: settings(first))
         moved = Reassignment((2, 3), frozenset({3}), frozenset({1}))
-        assert read_running(connection, 3) == {("t", 0): moved}
-        assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 3_000) + b"\x00\x00")
+        assert read_running(connection, 0.2) == {("t", 0): moved}
+        assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 200) + b"\x00\x00")
         answers.append(refused)
         with pytest.raises(RequestRejected) as caught:
-            read_running(connection, 3)
+            read_running(connection, 0.2)
         assert caught.value.code == "NOT_CONTROLLER"
         connection.close()
 
@@ -561,8 +535,9 @@ def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         thread.join(60)
 
 
-def test_connection_opened_after_close_is_refused() -> None:
+def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
         cluster.close()

@@ -10,7 +10,7 @@ import pytest
 from kafkaform.cluster.kafka.client_quotas import QuotaReader, QuotaWriter, read_quotas
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.message_schema import RequestType
-from kafkaform.cluster.wire.messages import ALTER_QUOTAS, DESCRIBE_QUOTAS
+from kafkaform.cluster.wire.messages import DESCRIBE_QUOTAS
 from kafkaform.core.errors import ClusterError, LockLost, NotOffered, OutcomeUnknown, PermissionDenied
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Observation, ResourceRef
@@ -141,15 +141,6 @@ def test_alteration_lists_set_and_removed_limits(dry: bool) -> None:
     limit = {"key": "producer_byte_rate", "value": 1048576.0, "remove": False}
     entry = {"entity": entity, "ops": [limit, {"key": "request_percentage", "remove": True}]}
     assert brokers.requests == [{"entries": [entry], "validate_only": dry}]
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_quota_requests_are_encoded_in_every_version(version: int) -> None:
-    brokers = Brokers(build_alter_response(("alice", 0)))
-    write_quotas(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}, ("request_percentage",)))
-    body = ALTER_QUOTAS.write(brokers.requests[0], version)
-    assert b"producer_byte_rate" in body
-    assert DESCRIBE_QUOTAS.write({"components": (), "strict": False}, version)[-1:] == b"\x00"
 
 
 def test_quota_outcomes_belong_to_their_entities() -> None:

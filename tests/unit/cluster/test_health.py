@@ -7,13 +7,6 @@ import pytest
 from kafkaform.cluster.kafka.health import find_release
 from kafkaform.cluster.transport import brokers
 from kafkaform.core.errors import ClusterError, PermissionDenied
-from kafkaform.core.health import Health
-from kafkaform.core.partitions import PartitionState
-
-
-def test_health_lists_each_topic_once() -> None:
-    parts = tuple(PartitionState(name, n, 1, (1,), (1,)) for name in ("b", "a") for n in range(2))
-    assert Health(1, (), parts).topics == ["b", "a"]
 
 
 def test_failed_connection_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:

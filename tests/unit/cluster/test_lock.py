@@ -125,11 +125,6 @@ class Contention:
         )
 
 
-def test_free_lock_is_acquired_without_waiting() -> None:
-    scene = Contention(0)
-    assert (scene.acquire(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
-
-
 def test_waiting_lock_repeats_holder() -> None:
     scene = Contention(40)
     assert scene.acquire(90) == "mine"

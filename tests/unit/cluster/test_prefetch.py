@@ -14,7 +14,7 @@ from kafkaform.cluster.kafka.prefetch import Prefetched
 from kafkaform.cluster.kafka.responses import Description, TopicResponses
 from kafkaform.cluster.wire.large_responses import Configs
 from kafkaform.core.errors import PermissionDenied, Unreachable
-from tests.support.cli.project import environment, run_in_process
+from tests.support.cli.project import environment
 from tests.support.clusters.fixtures import connect
 
 
@@ -64,18 +64,6 @@ def test_unreachable_cluster_is_raised_by_the_reader(deaf: str, monkeypatch: pyt
                 cluster.facts()
         with pytest.raises(Unreachable, match="no broker of"):
             cluster.observe([])
-
-
-def test_wrong_manifests_are_reported_before_an_unreachable_cluster(
-    deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 3600.0
-    )  # nobody waits for that
-    (tmp_path / "a.yaml").write_text("kind: Topik\n")
-    done = run_in_process("plan", tmp_path, "--bootstrap-server", deaf, cwd=tmp_path).needs(1)
-    assert "did you mean 'Topic'?" in done.err
-    assert "no broker" not in done.err
 
 
 def test_missing_topics_are_requested_again() -> None:

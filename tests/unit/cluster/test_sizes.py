@@ -41,13 +41,6 @@ def test_retention_reasons_include_data_size() -> None:
     assert cluster.asked == [{FULL, EMPTY}]
 
 
-def test_safe_plan_reads_no_sizes() -> None:
-    cluster = Asked()
-    create_topics(cluster, SAFE)
-    plan_cuts(cluster, SAFE)
-    assert cluster.asked == []
-
-
 @pytest.mark.parametrize(("error", "sized"), [(PermissionDenied("none"), False), (Unreachable("none"), True)])
 def test_plan_stands_without_sizes(error: ClusterError, sized: bool) -> None:
     cluster = Asked()

@@ -234,13 +234,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> None:
-    numbers = iter("123")
-    tokens = TokenSource(lambda: Token(next(numbers), clock.now + 100))
-    values = [tokens.token().value for clock.now in (1_000.0, 1_079.9, 1_080.1)]
-    assert values == ["1", "1", "2"]
-
-
 def test_unrenewable_token_is_used_until_expiry(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     fetches: list[Token | None] = [Token("first", 1_100.0), None, None, None, Token("last", 1_300.0)]
     asked: list[float] = []
@@ -306,11 +299,6 @@ def test_waiting_threads_share_token_fetch_and_failure(monkeypatch: pytest.Monke
 def test_ambiguous_extension_is_refused(extensions: dict[str, str]) -> None:
     with pytest.raises(KafkaformError, match=r"sasl\.oauthbearer\.extensions"):
         source(MskIamSettings("eu-west-1"), extensions)
-
-
-def test_settings_without_tokens_have_no_token_source() -> None:
-    assert make_token_source(SaslSettings("OAUTHBEARER")) is None
-    assert make_token_source(SaslSettings("PLAIN", "alice", "x")) is None
 
 
 def test_librdkafka_gets_equal_token(endpoint: TokenEndpoint) -> None:

@@ -333,13 +333,6 @@ def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     assert [(topic.name, topic.partitions) for topic in response.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
-def test_unsupported_isolation_level_is_refused() -> None:
-    query = {"replica": -1, "isolation_level": 1, "topics": ()}
-    assert messages.LIST_OFFSETS.write(query, 2) == pack(">ibi", -1, 1, 0)
-    with pytest.raises(NotOffered, match="with isolation level"):
-        messages.LIST_OFFSETS.write(query, 1)
-
-
 def test_unsupported_fields_are_refused_and_tags_skipped() -> None:
     offset, refused = (
         {"index": number, "error_code": code, "timestamp": time, "offset": offset, "epoch": epoch}
@@ -383,12 +376,6 @@ def test_encoded_length_is_read_back(number: int, before: bytes, behind: bytes) 
 def test_length_over_five_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
         message_schema.read_uvarint(b"\x80" * 1_000 + b"\x01", 0)
-
-
-@pytest.mark.parametrize("size", [0, 1, 127, 128, 2**14, 2**21 + 1])
-def test_strings_of_every_length_are_read_back(size: int) -> None:
-    written = message_schema.encode_string("x" * size)
-    assert message_schema.read_compact_string(written + b"\x00", 0) == ("x" * size, len(written))
 
 
 # --- damaged answers ------------------------------------------------------------------------------
@@ -591,7 +578,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_corrupted_responses_raise_no_unexpected_error(name: str) -> None:
     reader, answers = READERS[name]
     chance = random.Random(name)
-    for _ in range(1_500):
+    for _ in range(500):
         key = chance.choice([*answers])
         body = bytearray(answers[key])
         for _ in range(chance.randint(1, 3)):

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.config.manifests.editing import edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import Settings
-from kafkaform.core.acl_fields import covers, is_covered, is_implied, parse_path, write_path, write_value
+from kafkaform.core.acl_fields import is_covered, is_implied, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
@@ -213,33 +213,6 @@ def test_applying_account_has_no_redundant_acls(tmp_path: Path) -> None:
     assert "allow Read on topic __kafkaform_lock" in some - every, "`*` includes it"
 
 
-def test_consumes_grants_group_topics_to_each_host(tmp_path: Path) -> None:
-    group = manifest("billing", "ConsumerGroup", topics=["orders", "refunds"])
-    declared = load_manifests(
-        tmp_path, manifest("a", consumes=[{"group": "billing"}], hosts=["10.0.0.1"]), group
-    )
-    (access,) = [each for each in declared if each.ref.kind == "Access"]
-    assert access.ref == ResourceRef("Access", USER)
-    assert set(access.state or ()) == {
-        f"allow Read on {resource} from 10.0.0.1"
-        for resource in ("group billing", "topic orders", "topic refunds")
-    }
-
-
-def test_manifests_of_principal_are_merged(tmp_path: Path) -> None:
-    first = manifest("a", principals=[USER, "User:next"], produces=["orders"])
-    second = manifest("b", produces=["orders", "refunds"])
-    absent = manifest("c", principals=["User:gone"], produces=["orders"], state="absent")
-    declared = {each.ref.name: each for each in load_manifests(tmp_path, first, second, absent)}
-    assert {name: None if each.state is None else set(each.state) for name, each in declared.items()} == {
-        USER: {"allow Write on topic orders", "allow Write on topic refunds"},
-        "User:next": {"allow Write on topic orders"},
-        "User:gone": None,
-    }
-    places = [declared[USER].locate(f"allow Write on topic {name}") for name in ("orders", "refunds")]
-    assert places[0] != places[1], "each ACL is shown where it is declared"
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -300,21 +273,6 @@ def test_acl_path_is_parsed_back(given_acl: Acl) -> None:
 def test_invalid_acl_paths_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is not an ACL"):
         parse_path(path, USER)
-
-
-@given(st.lists(ACLS, max_size=4), ACLS, st.sampled_from(["a", "ab", "x", "*"]))
-def test_covered_acl_does_not_change_decisions(others: list[Acl], extra: Acl, name: str) -> None:
-    """Covered by one that allows: removing it changes nothing, whatever else there is."""
-    broad = next((second for second in others if second.is_allowed and covers(second, extra)), None)
-    if broad is None or broad == extra:
-        return
-    for operation in OPERATIONS[extra.resource_type]:
-        request = AccessRequest(USER, operation, extra.resource_type, name)
-        decisions = [
-            Authorizer(acls, CLOSED).decide(request, "10.0.0.1").is_allowed
-            for acls in ([*others, extra], [second for second in others if second != extra])
-        ]
-        assert decisions[0] == decisions[1]
 
 
 # --- writing ---------------------------------------------------------------------------------------
@@ -413,30 +371,6 @@ def test_covered_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, 
         assert planned.changes[0].status is Status.PLANNED
 
 
-@pytest.mark.parametrize(
-    ("odd", "is_declarable"),
-    [
-        ("Write on group g", True),
-        ("Read on user u", True),
-        ('Read on topic x from ""', False),
-        ("Alter on cluster prefix kafka-cluster", False),
-    ],
-)
-def test_unusual_acl_is_planned_adopted_or_refused_and_removed(
-    tmp_path: Path, odd: str, is_declarable: bool
-) -> None:
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders"]))
-    live = {"allow Write on topic orders", "User:root allow Alter on cluster"}
-    added = {f"allow {odd}", f"deny {odd}"}
-    planned = plan(declared, live | added)
-    assert f"allow {odd}" in show(planned)
-    adoption = plan_adoption(find_drift(planned, declared, "no record"))
-    assert (len(adoption.edits), len(adoption.refused)) == ((2, 0) if is_declarable else (0, 2))
-    with build_cluster(live | added) as cluster:
-        cluster.execute(KINDS["Access"].operations(planned.changes[0].change))
-        assert cluster._contents.acls == set(map(acl, live))
-
-
 # A spec, the live ACLs, the settings, and the hazard of each field that changes.
 FieldCase = tuple[dict[str, Any], list[str], AuthorizerSettings, dict[str, str]]
 FIELDS: dict[str, FieldCase] = {
@@ -491,24 +425,6 @@ def test_grants_are_carried_out_before_revocations_and_removed_denials_after_del
 
 
 @pytest.mark.parametrize(
-    ("settings", "hazards"),
-    [
-        (CLOSED, {""}),
-        (OPEN, {"closes-access"}),
-        (AuthorizerSettings(frozenset(), None, "User:root"), {"closes-access"}),
-    ],
-)
-def test_first_acl_of_open_resource_needs_consent(
-    tmp_path: Path, settings: AuthorizerSettings, hazards: set[str]
-) -> None:
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders", "known"]))
-    planned = plan(declared, ["allow Read on topic known"], settings, topics=["orders"])
-    grants = {path: hazard for path, (after, hazard) in list_fields(planned).items() if after is not None}
-    assert grants["allow Write on topic known"] == ""
-    assert {grants["allow Write on topic orders"]} == hazards
-
-
-@pytest.mark.parametrize(
     ("allow_everyone", "spec", "hazards"),
     [
         (None, {"produces": ["new"], "consumes": [{"group": "g"}]}, ()),
@@ -558,17 +474,6 @@ def test_right_kept_only_by_removed_acl_is_lost(tmp_path: Path) -> None:
     assert list_fields(plan(load_manifests(tmp_path, first), live)) == {OTHER: (None, "")}
 
 
-def test_whole_access_change_needs_consent_per_hazard(tmp_path: Path) -> None:
-    live = ["allow Write on topic x", "allow Read on topic y", f"{B} allow Read on topic y"]
-    denied = {"resource": "topic", "name": "y", "operations": ["Read"], "permission": "deny"}
-    for spec, acls, hazards in (
-        ({"state": "absent"}, live, ("access-removal", "opens-access")),
-        ({"acls": [denied]}, live[2:], ("access-removal", "closes-access")),
-    ):
-        (change,) = plan(load_manifests(tmp_path, manifest("a", produces=["x"], **spec)), acls, OPEN).changes
-        assert change.missing == hazards
-
-
 def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), False, USER)
     super_user = AuthorizerSettings(frozenset({USER}), False, USER)
@@ -582,19 +487,6 @@ def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
         (load_manifests(tmp_path, everyone), [OTHER], settings, Status.REFUSED),
     ):
         (change,) = plan(desired, acls, account).changes
-        assert change.status is status
-
-
-def test_access_settings_without_reading_are_unknown() -> None:
-    assert AccessFacts().reading.settings == AuthorizerSettings(None, None, None)
-
-
-def test_manifest_consent_covers_named_acl_only(tmp_path: Path) -> None:
-    consented = manifest("a", **PRODUCES)
-    consented["metadata"]["annotations"] = {"kafkaform/allow": f"access-removal of {SECRET}: it was retired"}
-    declared = load_manifests(tmp_path, consented)
-    for path, status in ((SECRET, Status.PLANNED), (OTHER, Status.NEEDS_CONSENT)):
-        (change,) = plan(declared, [ORDERS, path]).changes
         assert change.status is status
 
 

@@ -10,30 +10,23 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform import rules
-from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.config.manifest_text import build_live_manifest
-from kafkaform.config.settings import AuditSettings
-from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.core.values import replace
-from kafkaform.inspect.drift import DriftCause, find_drift
-from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
-from kafkaform.resources import KINDS, listed_kinds
+from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.rules import RuleContext
 from kafkaform.rules.policies import read_policies
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import recorded_apply
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
-from tests.support.plans.scenes import QUIET, topic
+from tests.support.plans.scenes import QUIET
 
 KIND = KINDS["ClientQuota"]
 ALICE = ResourceRef("ClientQuota", "user=alice")
-PRODUCER, CONSUMER = "config.producer_byte_rate", "config.consumer_byte_rate"
+PRODUCER = "config.producer_byte_rate"
 TEXT = """\
 apiVersion: kafkaform/v1
 kind: ClientQuota
@@ -64,11 +57,6 @@ def applied(file: ManifestFile) -> ManifestFile:
     """The manifest of a quota that is on the cluster."""
     file.apply()
     return file
-
-
-def read_limits(cluster: MemoryCluster) -> dict[str, object]:
-    observed = cluster.observe([ALICE]).resources.get(ALICE)
-    return dict(observed.state) if observed is not None else {}
 
 
 def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str) -> None:
@@ -104,13 +92,6 @@ def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: Snap
     assert catalogue == golden(name="manifest_problems.txt")
 
 
-def test_limits_are_declared_by_kafka_names(file: ManifestFile) -> None:
-    (desired,) = file.load()
-    assert (desired.ref, desired.state) == (ALICE, {CONSUMER: "2000000", PRODUCER: "1000000"})
-    assert listed_kinds([topic("orders")]) == listed_kinds([]) == ("Topic", "ConsumerGroup")
-    assert listed_kinds([ALICE]) == ("Topic", "ConsumerGroup", "ClientQuota")
-
-
 @pytest.mark.parametrize(
     ("name", "value", "canonical"),
     [
@@ -127,36 +108,6 @@ def test_limits_accept_units(file: ManifestFile, name: str, value: str, canonica
     file.edit("    consumer_byte_rate: 2000000\n", "")
     (desired,) = file.edit("producer_byte_rate: 1000000", f"{name}: {value}")
     assert desired.state == {f"config.{name}": canonical}
-
-
-@pytest.mark.parametrize(
-    ("name", "entity"),
-    [
-        ("user=alice", "{user: alice}"),
-        ("user=<default>", "{user: {default: true}}"),
-        ("user=%3Cdefault%3E", "{user: <default>}"),
-        ("user=default,client-id=<default>", "{user: default, clientId: {default: true}}"),
-        ("client-id=app", "{clientId: app}"),
-        ("ip=<default>", "{ip: {default: true}}"),
-        ("ip=10.0.0.1", "{ip: 10.0.0.1}"),
-    ],
-)
-def test_entity_agrees_with_the_name(file: ManifestFile, name: str, entity: str) -> None:
-    text = TEXT.replace("user=alice", name).replace("spec:", f"spec:\n  entity: {entity}")
-    if name.startswith("ip="):
-        text = text.replace("producer_byte_rate", "connection_creation_rate")
-        text = text.replace("    consumer_byte_rate: 2000000\n", "")
-    file.path.write_text(text)
-    (desired,) = file.load()
-    assert desired.ref.name == name
-    written = build_live_manifest(Observed(desired.ref, None, desired.state or {})).data["spec"]
-    assert written["entity"] == desired.intent.spec["entity"]
-
-
-def test_absent_quota_needs_no_limit(file: ManifestFile) -> None:
-    file.path.write_text(TEXT.replace("1000000", "null").replace("2000000", "null"))
-    (desired,) = file.edit("spec:", "spec:\n  state: absent")
-    assert desired.state is None
 
 
 RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
@@ -204,23 +155,6 @@ def test_effective_default_limit_is_compared(
     assert limit in join_reasons(plan)
 
 
-def test_plan_shows_limits_per_broker_and_in_total(file: ManifestFile) -> None:
-    text = " ".join(render_plan(file.plan()).plain.split())
-    assert "1 MB (1000000)" in text
-    assert "above 1 MB/s on each broker, 3 MB/s on all 3" in text
-
-
-def test_null_limit_is_removed(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    applied.edit("consumer_byte_rate: 2000000", "consumer_byte_rate: null")
-    applied.apply()
-    assert read_limits(cluster) == {PRODUCER: "1000000"}
-    applied.edit("spec:\n", "spec:\n  state: absent\n")
-    applied.apply()
-    assert read_limits(cluster) == {}
-    again = applied.plan()
-    assert (again.changes, again.unchanged) == ((), 1)
-
-
 @pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
 def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> None:
     ref = ResourceRef("ClientQuota", name)
@@ -240,24 +174,6 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
     file.apply(f"{ref}:delete")
     assert file.cluster.observe([ref]).resources == {}
-
-
-def test_refusal_of_brokers_is_in_plan_and_result(cluster: MemoryCluster, file: ManifestFile) -> None:
-    text = TEXT.replace("user=alice", "ip=nowhere").replace("producer_byte_rate", "connection_creation_rate")
-    file.path.write_text(text.replace("    consumer_byte_rate: 2000000\n", ""))
-    (refused,) = file.plan().changes
-    assert refused.status is Status.REFUSED
-    assert "(INVALID_REQUEST)" in str(refused.reason)
-    file.path.write_text(TEXT)
-    plan = file.plan()
-    cluster.fail_next(RequestRejected("a policy says no", code="POLICY_VIOLATION"), ALICE)
-    _, report = recorded_apply(plan, cluster)
-    assert [result.result for result in report.results] == [Result.FAILED]
-    cluster.hide(ALICE)
-    plan = file.plan()
-    assert plan.unknown == (ALICE,)
-    (note,) = [note for note in plan.diagnostics if note.code == "KF410"]
-    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
 
 
 def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
@@ -337,31 +253,3 @@ def test_policy_reads_labels_and_limits(file: ManifestFile) -> None:
     label, limit = [finding.message for finding in findings if finding.code == "policy/rate"]
     assert "label tier" in label
     assert "producer_byte_rate is 1 MB" in limit
-
-
-def test_undeclared_limit_is_separate_drift(cluster: MemoryCluster, file: ManifestFile) -> None:
-    run = file.apply()
-    set_by_hand(cluster, producer_byte_rate="9000000", request_percentage="50")
-    plan = file.plan(reading=True)
-    drift = find_drift(plan, file.load(), read_trail(cluster, AuditSettings(), plan.cluster_id))
-    (drifted,) = drift.resources
-    (field,) = [each for each in drifted.fields if each.declared]
-    assert (field.change.before, field.change.after) == ("9000000", "1000000")
-    assert field.history is not None
-    assert field.history.cause is DriftCause.CLUSTER
-    assert field.history.last is not None
-    assert field.history.last.run == run
-    undeclared = [each.change.path for each in drifted.fields if not each.declared]
-    assert undeclared == ["config.request_percentage"]
-
-
-def test_deleted_quota_is_restored_by_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    applied.edit("spec:\n", "spec:\n  state: absent\n")
-    run = applied.apply()
-    log = read_record(cluster, AuditSettings())
-    reversal = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
-    (restored,) = reversal.restored
-    assert build_live_manifest(restored).data["spec"] == {
-        "entity": {"user": "alice"},
-        "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},
-    }

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.resources.consumer_group.fields import (
-    COMMITTED,
-    observed_state,
-    partition_of,
-    partition_path,
-    topic_path,
-)
+from kafkaform.resources.consumer_group.fields import COMMITTED, observed_state, partition_of, partition_path
 from kafkaform.resources.groups import Group, Position
 
 TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
@@ -21,16 +14,7 @@ TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
 @given(TOPICS, st.integers(0, 2**31 - 1))
 def test_partition_path_is_parsed_back(topic: str, number: int) -> None:
     assert partition_of(partition_path((topic, number))) == (topic, number)
-
-
-@given(TOPICS)
-def test_topic_path_has_no_partition(topic: str) -> None:
-    assert partition_of(topic_path(topic)) is None
-
-
-@pytest.mark.parametrize("path", ["partitions", "config.a:1", "offsets.orders.v1", "members.expected"])
-def test_other_paths_have_no_partition(path: str) -> None:
-    assert partition_of(path) is None
+    assert partition_of(f"config.{topic}:{number}") is None
 
 
 def test_state_has_own_configs_and_committed_offsets() -> None:

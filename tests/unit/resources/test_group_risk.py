@@ -188,17 +188,6 @@ DELETIONS = {
 }
 
 
-@pytest.mark.parametrize(("before", "after"), RESETS)
-def test_reset_is_destructive(before: FieldValue, after: FieldValue) -> None:
-    assessment = judge_reset(before, after)
-    assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, "offset-reset")
-
-
-def test_first_offset_is_safe() -> None:
-    path = "offsets.orders.v1"
-    assert judge(path, UpdateContext(REF, {}, {path: "latest"}, Intent(), FACTS)) == SAFE
-
-
 def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     gone = Facts("c").add_part(
         RecordFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
@@ -216,9 +205,10 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-def test_deletion_is_destructive_and_remedy_exports_offsets() -> None:
-    risks = {(assessment.risk, assessment.hazard) for assessment in DELETIONS.values()}
-    assert risks == {(Risk.DESTRUCTIVE, "delete")}
+def test_deletion_and_reset_are_destructive() -> None:
+    judged = (*DELETIONS.values(), *(judge_reset(before, after) for before, after in RESETS))
+    risks = {(assessment.risk, assessment.hazard) for assessment in judged}
+    assert risks == {(Risk.DESTRUCTIVE, "delete"), (Risk.DESTRUCTIVE, "offset-reset")}
     assert DELETIONS["configs"].remedy is None
 
 
@@ -265,49 +255,12 @@ def list_fields(plan: Plan) -> list[FieldChange]:
     return [*planned.change.fields]
 
 
-def test_only_missing_offsets_of_a_group_are_created() -> None:
-    (planned,) = build_plan(START, None).changes
-    assert planned.change == Create(REF, START)
-    plan = build_plan({f"config.{TIMEOUT}": None}, None)
-    assert (plan.changes, plan.unchanged) == ((), 1)
-    assert build_plan(START, build_observed(build_group(orders=1), CONFIGURED)).changes == ()
-
-
-def test_only_group_without_members_gets_offsets() -> None:
-    (field,) = list_fields(build_plan(START, build_observed(build_group(payments=1), CONFIGURED)))
-    assert (field.path, field.before, field.after, field.assessment) == (
-        "offsets.orders",
-        None,
-        "earliest",
-        SAFE,
-    )
-    plan = build_plan(START, build_observed(build_group("m1")))
-    assert plan.changes[0].status is Status.PLANNED
-    assert [field.path for field in list_fields(plan)] == [f"config.{TIMEOUT}"]
-
-
 def test_undeclared_configs_are_reset_and_offsets_are_not() -> None:
     live = build_observed(build_group(orders=1), CONFIGURED)
     assert [each.path for each in build_plan({}, live).undeclared] == [f"config.{TIMEOUT}"]
     (field,) = list_fields(build_plan({}, live, Intent(undeclared=Undeclared.RESET)))
     assert (field.after, field.effective_after) == (None, "45000")
     assert field.assessment.hazard == "session-timeout-cut"
-
-
-@pytest.mark.parametrize(
-    ("live", "intent", "status"),
-    [
-        (build_group("m1", "m2"), Intent(allow={"delete": "T-1"}), Status.REFUSED),
-        (build_group(), Intent(allow={"delete": "T-1"}, deletion_protection=True), Status.REFUSED),
-        (build_group(orders=1), Intent(), Status.NEEDS_CONSENT),
-        (build_group(orders=1), Intent(allow={"delete": "T-1"}), Status.PLANNED),
-    ],
-    ids=["in use", "protected", "without consent", "with consent"],
-)
-def test_group_deletion_follows_members_and_protection(live: Group, intent: Intent, status: Status) -> None:
-    (change,) = build_plan(None, build_observed(live), intent).changes
-    assert change.status is status
-    assert (change.remedy == "stop its members first") is bool(live.members)
 
 
 INITIAL = Update(REF, None, (FieldChange("offsets.orders", None, "earliest"),))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.core.schema_files import load_schema
@@ -103,23 +101,6 @@ def test_schema_defaults_match_kafka_defaults(part: str, keys: Any) -> None:
         assert normalise_group({part: {name: text}}) == normalise_group(
             {part: {name: keys()[name].default}}
         ), name
-
-
-def load_defaults(defaults: str, folder: Path) -> Settings:
-    path = folder / "kafkaform.yaml"
-    head = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\ndefaults:\n  ConsumerGroup:\n"
-    path.write_text(head + defaults, "utf-8")
-    return read_settings(path)
-
-
-def test_group_defaults_are_separate_layers(tmp_path: Path) -> None:
-    text = "    lag: {maxTime: 10m}\n    offsets: {initial: 2026-11-01T00:00:00Z}\n"
-    text += "    overrides: {dev: {lag: {maxTime: 1h}}}\n"
-    layers = load_defaults(text, tmp_path).build_context("dev").defaults["ConsumerGroup"]
-    assert layers == (
-        {"lag": {"maxTime": 600_000}, "offsets": {"initial": "2026-11-01T00:00:00Z"}},
-        {"lag": {"maxTime": 3_600_000}},
-    )
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
-from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Desired, Undeclared
 from kafkaform.resources import GROUP
 from kafkaform.resources.base import Layer
 from kafkaform.resources.consumer_group.client import is_taken
-from kafkaform.resources.consumer_group.spec import normalise, resolve
+from kafkaform.resources.consumer_group.spec import resolve
 from tests.support.plans.specs import Reports, normalise_group, report_group, resolve_group
 
 WHOLE: Layer = {
@@ -30,26 +29,6 @@ WHOLE: Layer = {
     "guarantees": {"delivery": "at-least-once"},
     "downtime": {"max": "2d"},
 }
-
-
-def test_normalised_intent_has_numbers_and_canonical_text() -> None:
-    _, intent = resolve_group(WHOLE)
-    interval = {"max.poll.interval.ms": "300000"}
-    assert intent.spec == {
-        **WHOLE,
-        "members": {"expected": 6, "max": 12},
-        "config": {"consumer.session.timeout.ms": "50000"},
-        "client": {"max.poll.records": "200", "enable.auto.commit": "false", **interval},
-        "processing": {"maxTimePerRecord": 200},
-        "lag": {"maxRecords": 100_000, "maxTime": 600_000},
-        "downtime": {"max": 172_800_000},
-    }
-
-
-def test_durations_are_milliseconds_and_the_default_protocol_is_classic() -> None:
-    assert normalise_group({"lag": {"maxTime": 1500}})["lag"] == {"maxTime": 1500}
-    assert resolve_group({"topics": ["t"]})[1].spec == {"protocol": "classic", "topics": ["t"]}
-    assert resolve_group({"topics": ["t"], "protocol": "streams"})[1].spec["protocol"] == "streams"
 
 
 def test_layers_are_merged_per_setting_and_null_removes() -> None:
@@ -92,16 +71,6 @@ def test_group_state_has_configs_and_initial_offsets() -> None:
     assert state is None
     assert GROUP.reads(intent) == ()
     assert normalise_group({"config": {"confluent.group.x": " 1 "}})["config"] == {"confluent.group.x": "1"}
-
-
-@pytest.mark.parametrize(
-    ("written", "canonical"),
-    [("latest", "latest"), ("360m ago", "6h ago"), ("2026-11-01T01:00:00+01:00", "2026-11-01T00:00:00Z")],
-)
-def test_initial_offset_is_canonical(written: str, canonical: str) -> None:
-    state, intent = resolve_group({"topics": ["t"], "offsets": {"initial": written}})
-    assert state == {"offsets.t": canonical}
-    assert intent.spec["offsets"] == {"initial": canonical}
 
 
 @pytest.mark.parametrize(
@@ -181,20 +150,6 @@ def test_spec_problem_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert reports.describe() == golden(name="problems.txt")
 
 
-def test_invalid_value_is_omitted() -> None:
-    for layer in ({"config": {"share.delivery.count.limit": "1"}}, {"lag": {"maxTime": -1}}):
-        assert normalise(layer, Reports()) == {}
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [{"members": {"expected": 2, "max": 2}}, {"protocol": "share", "offsets": {"initial": None}}],
-    ids=str,
-)
-def test_exact_limit_is_accepted(layer: Layer) -> None:
-    assert report_group(layer) == []
-
-
 def test_accepted_properties_are_neither_classes_nor_secrets() -> None:
     forbidden = (".class", ".classes", ".reporters", ".providers", ".password")
     for key in filter(lambda key: is_taken(key.name), kafka_configs.consumer_configs().values()):
@@ -221,34 +176,3 @@ def test_timestamp_needs_no_quotes(tmp_path: Path, quote: str) -> None:
 def test_client_values_keep_written_text(tmp_path: Path) -> None:
     desired = load_group("  client: {group.instance.id: 010, enable.auto.commit: false}\n", tmp_path)
     assert desired.intent.spec["client"] == {"group.instance.id": "010", "enable.auto.commit": "false"}
-
-
-def test_every_problem_of_file_is_located(tmp_path: Path) -> None:
-    text = """\
-  protocol: clasic
-  members: {expected: many}
-  config:
-    consumer.heartbeat.intervall.ms: 5s
-  client: {max.poll.interval.ms: 5 parsecs}
-  offsets: {initial: noon}
-  guarantees: {delivery: exactly_once}
-  lagg: {}
-"""
-    with pytest.raises(InvalidInput) as error:
-        load_group(text, tmp_path)
-    places = [str(problem).rpartition("g.yaml:")[2].split(" ")[0] for problem in error.value.problems]
-    assert places == ["6:13:", "7:23:", "9:5:", "10:34:", "11:22:", "12:26:", "13:3:"]
-    hints = [problem.hint for problem in error.value.problems]
-    assert [hints[index] for index in (0, 5, 6)] == [
-        "did you mean 'classic'?",
-        "did you mean 'exactly-once'?",
-        "did you mean 'lag'?",
-    ]
-
-
-def test_findings_are_located_at_field(tmp_path: Path) -> None:
-    desired = load_group("  members:\n    expected: 2\n  client:\n    max.poll.records: 1\n", tmp_path)
-    for path, line in [("members.expected", 7), ("client.max.poll.records", 9), ("topics", 5)]:
-        place = desired.locate(path)
-        assert place is not None
-        assert place.line == line, path

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kafkaform.resources.groups import Group, Member, Position
 
 HELD = Member("a", assignment=frozenset({("t", 0)}))
 IDLE = Member("b")
-
-
-@pytest.mark.parametrize(
-    ("committed", "end", "lag"),
-    [(4, 9, 5), (9, 9, 0), (0, 0, 0), (12, 9, 0), (None, 9, None), (4, None, None), (None, None, None)],
-)
-def test_lag_is_never_negative(committed: int | None, end: int | None, lag: int | None) -> None:
-    assert Position("t", 0, committed, end=end).lag == lag
 
 
 def test_lag_and_topics_are_computed_from_known_positions() -> None:
@@ -30,19 +20,3 @@ def test_lag_and_topics_are_computed_from_known_positions() -> None:
     group = Group("g", "classic", "Empty", positions=positions)
     assert group.topics == {"t", "u"}
     assert group.committed == {("t", 0): 4, ("t", 1): 0}
-
-
-@pytest.mark.parametrize(
-    ("state", "members", "active"),
-    [
-        ("Empty", (), False),
-        ("Dead", (), False),
-        ("", (), False),
-        ("Stable", (IDLE,), True),
-        ("PreparingRebalance", (), True),
-        ("Empty", (IDLE,), True),
-        ("NotReady", (), True),
-    ],
-)
-def test_group_with_members_is_active(state: str, members: tuple[Member, ...], active: bool) -> None:
-    assert Group("g", "classic", state, members=members).active is active

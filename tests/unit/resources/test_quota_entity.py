@@ -54,11 +54,6 @@ def test_entity_name_is_printable_and_valid_yaml(entity: QuotaEntity) -> None:
     assert document.data == {"name": entity.name}
 
 
-@given(ENTITIES, ENTITIES)
-def test_distinct_entities_have_distinct_names(one: QuotaEntity, other: QuotaEntity) -> None:
-    assert (one.name == other.name) == (one == other)
-
-
 @given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
 def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
     try:
@@ -66,26 +61,6 @@ def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
     except ValueError:
         return
     assert entity.name == text
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("user=alice", ((USER, "alice"),)),
-        ("user=<default>", ((USER, None),)),
-        ("user=default", ((USER, "default"),)),
-        ("user=%3Cdefault%3E", ((USER, "<default>"),)),
-        ("client-id=app", ((CLIENT_ID, "app"),)),
-        ("user=alice,client-id=<default>", ((USER, "alice"), (CLIENT_ID, None))),
-        ("user=<default>,client-id=<default>", ((USER, None), (CLIENT_ID, None))),
-        ("user=CN=alice%2COU=sales", ((USER, "CN=alice,OU=sales"),)),
-        ("ip=10.0.0.1", ((IP, "10.0.0.1"),)),
-        ("ip=::1", ((IP, "::1"),)),
-        ("ip=<default>", ((IP, None),)),
-    ],
-)
-def test_entity_names_are_parsed(name: str, parts: tuple[tuple[str, str | None], ...]) -> None:
-    assert parse_entity(name) == QuotaEntity(parts)
 
 
 @pytest.mark.parametrize(

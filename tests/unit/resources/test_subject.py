@@ -46,18 +46,6 @@ def load_spec(folder: Path, spec: dict[str, object]) -> dict[str, object]:
     return dict(desired.state or {})
 
 
-def test_schema_file_content_is_schema(tmp_path: Path) -> None:
-    (tmp_path / "order.avsc").write_text(AVRO)
-    named = load_spec(tmp_path, {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"})
-    assert named == load_spec(tmp_path, {"schema": AVRO, "compatibility": "FULL"})
-    assert named["compatibility"] == "FULL"
-    assert json.loads(str(named["schema"])) == {
-        "schemaType": "AVRO",
-        "schema": AVRO.replace(" ", ""),
-        "references": [],
-    }
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

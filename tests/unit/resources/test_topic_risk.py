@@ -88,15 +88,12 @@ CASES: list[tuple[Values, Values, str]] = [
     # partitions
     (SIX, {"partitions": 7}, "partition-increase"),
     (SIX, {"partitions": 12}, "partition-increase"),
-    ({"partitions": 9999, **DELETE}, {"partitions": 10000}, "partition-increase"),
     ({"partitions": 6, **COMPACT}, {"partitions": 12}, "partition-increase-compacted"),
     (SIX, {"partitions": 12, **COMPACT}, "partition-increase-compacted"),
     ({"partitions": 6, **COMPACT}, {"partitions": 12, **DELETE}, "partition-increase-compacted"),
     ({"partitions": 6}, {"partitions": 12}, "partition-increase-compacted"),  # the policy may be the worst
     (SIX, {"partitions": 3}, "partition-decrease"),
-    (SIX, {"partitions": 1}, "partition-decrease"),
     # replicas that are copied or dropped
-    ({"replicationFactor": 1}, {"replicationFactor": 3}, "replication-factor"),
     ({"replicationFactor": 3}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": "2-3"}, {"replicationFactor": 3}, "replication-factor"),
     ({"replicationFactor": "1-3"}, {"replicationFactor": 2}, "replication-factor"),
@@ -106,12 +103,10 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"replicationFactor": None}, {"replicationFactor": 1}, "replication-factor-cut"),
     # figures as people write them
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": DAY}, "retention-cut"),
-    ({**DELETE, "retention.ms": WEEK, "segment.ms": NEVER}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": "1234567"}, "retention-cut"),
     ({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"}, "retention-cut"),
     ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": str(2**30)}, "retention-cut"),
     ({"max.message.bytes": "10000"}, {"max.message.bytes": "9999"}, "message-size-cut"),
-    ({**COMPACT, "min.compaction.lag.ms": WEEK}, {"min.compaction.lag.ms": DAY}, "compaction-lag-cut"),
     ({**BOTH, "retention.ms": DAY, "segment.ms": WEEK}, {"segment.ms": "3600000"}, "segment-cut"),
     (
         {"compression.type": "producer", "max.message.bytes": "1048588"},
@@ -119,11 +114,8 @@ CASES: list[tuple[Values, Values, str]] = [
         "recompression",
     ),
     (APPENDED, {"message.timestamp.type": "CreateTime"}, "timestamp-type"),
-    (STAMPED, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
     ({**STAMPED, **COMPACT}, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
     # retention: effective against effective
-    ({**DELETE, "retention.ms": WEEK}, {"retention.ms": DAY}, "retention-cut"),
-    ({**DELETE, "retention.ms": WEEK}, {"retention.ms": WEEK}, ""),
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604800001"}, ""),
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604799999"}, "retention-cut"),
     # Long.MAX is as long as -1: no record gets there.
@@ -131,13 +123,10 @@ CASES: list[tuple[Values, Values, str]] = [
     ({**DELETE, "retention.ms": NEVER}, {"retention.ms": "-1"}, ""),
     ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": NEVER}, ""),
     ({**DELETE, "retention.ms": NEVER}, {"retention.ms": WEEK}, "retention-cut"),
-    ({**DELETE, "retention.ms": "1"}, {"retention.ms": "-1"}, ""),
-    ({**DELETE, "retention.ms": "0"}, {"retention.ms": "1"}, ""),
     (DELETE, {"retention.ms": "1"}, "retention-cut"),  # before is not known
     (DELETE, {"retention.ms": "-1"}, ""),
     ({**DELETE, "retention.ms": "1"}, {"retention.ms": None}, "retention-cut"),
     ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": "1"}, "retention-cut"),
-    ({**DELETE, "retention.bytes": "1"}, {"retention.bytes": "2"}, ""),
     ({"retention.ms": "2"}, {"retention.ms": "1"}, "retention-cut"),  # nor is the policy
     ({**COMPACT, "retention.ms": "2"}, {"retention.ms": "1"}, ""),
     ({"cleanup.policy": "", "retention.ms": "2"}, {"retention.ms": "1"}, ""),
@@ -166,14 +155,12 @@ CASES: list[tuple[Values, Values, str]] = [
     ({}, {"min.insync.replicas": "2"}, "min-isr-raise"),
     # unclean election
     ({}, {"unclean.leader.election.enable": "true"}, "unclean-election"),
-    ({"unclean.leader.election.enable": "true"}, {"unclean.leader.election.enable": "false"}, ""),
     ({"unclean.leader.election.enable": "TRUE"}, {"unclean.leader.election.enable": "true"}, ""),
     # remote storage
     ({**REMOTE, "remote.log.delete.on.disable": "true"}, LOCAL, "remote-storage-delete"),
     (REMOTE, LOCAL, "remote-storage-delete"),
     (KEPT, {**LOCAL, "remote.log.delete.on.disable": "true"}, "remote-storage-delete"),
     (KEPT, LOCAL, "remote-storage-off"),
-    (LOCAL, {"remote.storage.enable": "true"}, ""),
     (LOCAL, {"remote.storage.enable": None}, ""),
     ({"remote.log.delete.on.disable": "true"}, {"remote.log.delete.on.disable": "false"}, ""),
     # what is refused, or missed, from now on
@@ -197,7 +184,6 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"compression.type": "zstd"}, {"compression.type": "uncompressed"}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": None}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": "producer"}, ""),
-    ({"compression.type": "gzip"}, {"compression.type": "gzip"}, ""),
     (
         {"compression.type": "gzip", "compression.gzip.level": "9"},
         {"compression.gzip.level": "1"},
@@ -218,13 +204,11 @@ CASES: list[tuple[Values, Values, str]] = [
         {"min.compaction.lag.ms": "1", **COMPACT},
         "compaction-lag-cut",
     ),
-    ({**COMPACT, "min.compaction.lag.ms": "1"}, {"min.compaction.lag.ms": "2"}, ""),
     ({**DELETE, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, ""),
     (USUAL, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.50"}, ""),
     (USUAL, {"min.cleanable.dirty.ratio": "0.9"}, ""),
-    ({**USUAL, "max.compaction.lag.ms": "1"}, {"max.compaction.lag.ms": "2"}, ""),
     ({**USUAL, **DELETE}, {"max.compaction.lag.ms": "1"}, ""),
     ({**USUAL, **DELETE}, {"min.cleanable.dirty.ratio": "0"}, ""),
     (NEVER_COMPACTED, {"max.compaction.lag.ms": "1"}, "compaction-start"),
@@ -240,7 +224,6 @@ CASES: list[tuple[Values, Values, str]] = [
     ({**DELETE, "index.interval.bytes": "9"}, {"index.interval.bytes": "8"}, "segment-cut"),
     ({**DELETE, "segment.jitter.ms": "0"}, {"segment.jitter.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.jitter.ms": "1"}, {"segment.jitter.ms": "0"}, ""),
-    ({**DELETE, "segment.ms": "1"}, {"segment.ms": "2"}, ""),
     ({**COMPACT, "segment.bytes": "1"}, {"segment.bytes": "2"}, ""),
     ({**DELETE, "retention.ms": "-1", "retention.bytes": "-1", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
     (
@@ -259,7 +242,6 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"flush.messages": "1"}, {"flush.messages": "01"}, ""),
     # what brokers keep beside remote storage
     (TIERED, {"local.retention.ms": "8"}, "local-retention-cut"),
-    (TIERED, {"local.retention.ms": "9"}, ""),
     ({**REMOTE, "retention.ms": "9", "local.retention.ms": "8"}, {"local.retention.ms": "-2"}, ""),
     (
         {"retention.bytes": "-1", "local.retention.bytes": "-2"},
@@ -272,7 +254,6 @@ CASES: list[tuple[Values, Values, str]] = [
         {"remote.log.copy.disable": "true"},
         "remote-storage-off",
     ),
-    ({**REMOTE, "remote.log.copy.disable": "true"}, {"remote.log.copy.disable": "false"}, ""),
     ({**LOCAL, "remote.log.copy.disable": "false"}, {"remote.log.copy.disable": "true"}, ""),
 ]
 
@@ -300,6 +281,7 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assessments = [judge_topic_change(before, after) for before, after, _ in CASES]
     assessments += [judge_topic_deletion("id"), judge_topic_deletion("id", 1), judge_topic_deletion(None)]
     assessments.append(judge_topic_deletion(None, size=DataSize(0, 12, unread=12, silent=(3,))))
+    assert all(assessment.risk is RISKS[assessment.hazard] for assessment in assessments)
     assert find_unreadable_misuse(assessments) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
@@ -331,16 +313,6 @@ def test_partition_change_risk_follows_keyed(policy: str, after: int, keyed: boo
     assessment = judge_topic_change(before, {"partitions": after}, keyed=keyed)
     assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
     assert "(if records have keys)" not in assessment.reason
-
-
-def test_deletion_is_judged_by_whether_topics_have_ids() -> None:
-    for uid, partitions, hazard in (
-        ("id", 12, "delete"),
-        ("id", None, "delete"),
-        (None, 12, "delete-by-name"),
-    ):
-        assessment = judge_topic_deletion(uid, partitions)
-        assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, hazard)
 
 
 def test_deletion_of_unread_data_needs_own_consent() -> None:

@@ -118,14 +118,6 @@ def test_spec_resolves_to_state_and_intent() -> None:
     assert resolve(tombstone, reports) == (None, replace(intent, spec=tombstone))
 
 
-def test_counts_are_required() -> None:
-    reports = Reports()
-    assert resolve({"partitions": 1}, reports)[0] == {"partitions": 1}
-    ((_, message, hint, _),) = reports
-    assert "spec.replicationFactor" in message
-    assert "defaults.Topic.replicationFactor" in str(hint)
-
-
 def test_fields_have_an_order() -> None:
     paths = sorted(["config.b", "replicationFactor", "config.a", "partitions"], key=field_order(TOPIC))
     assert paths == ["partitions", "replicationFactor", "config.a", "config.b"]

@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.audit.trail import read_record, read_trail
+from kafkaform.audit.trail import read_trail
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
@@ -18,11 +18,9 @@ from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
-from kafkaform.inspect.comparison import Side, compare_sides, select_live_resources
 from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.inspect.importing import ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
@@ -173,13 +171,6 @@ def test_credential_change_risk_follows_login_result(
 def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> None:
     applied.edit("8192", "16384")
     assert "8192 → 16384 iterations, password same" in render_plan(applied.plan()).plain
-
-
-def test_rotation_is_applied_once(applied: ManifestFile, set_password: Callable[[str | None], None]) -> None:
-    set_password(SECOND)
-    applied.consent(CONSENT)
-    applied.apply()
-    assert applied.plan().changes == ()
 
 
 def test_missing_password_is_neither_compared_nor_set(
@@ -372,16 +363,6 @@ def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: 
     assert "the password, or the variable or file" in str(describe_field_since(CHECKOUT, field))
 
 
-@pytest.mark.parametrize(("other", "differences"), [(4096, []), (8192, [CHECKOUT])])
-def test_two_clusters_are_compared_by_iterations(other: int, differences: list[ResourceRef]) -> None:
-    sides = []
-    for name, iterations in (("a", 4096), ("b", other)):
-        cluster = MemoryCluster(name)
-        set_by_hand(cluster, name, iterations=iterations)
-        sides.append(Side(name, select_live_resources(cluster.observe([CHECKOUT]), {CHECKOUT})))
-    assert [difference.ref for difference in compare_sides(*sides).differences] == differences
-
-
 @pytest.mark.parametrize(
     ("name", "variable"), [("checkout", "CHECKOUT_PASSWORD"), ("1.a-b ü", "_1_A_B___PASSWORD")]
 )
@@ -397,14 +378,3 @@ def test_imported_user_has_password_reference(
     assert json.loads(build_live_manifest(read.resources[ref]).to_json())["spec"] == {
         "scram": [{"mechanism": "SCRAM-SHA-512", "iterations": 8192, "password": f"${{env:{variable}}}"}]
     }
-
-
-def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    applied.edit("spec:\n", "spec:\n  state: absent\n")
-    run = applied.apply(REMOVAL)
-    log = read_record(cluster, AuditSettings())
-    undone = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
-    (note,) = undone.notes
-    assert "Kafka does not return passwords" in note
-    (restored,) = undone.restored
-    assert "CHECKOUT" in build_live_manifest(restored).to_yaml()

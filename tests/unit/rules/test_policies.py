@@ -68,29 +68,6 @@ def change_topic(before: str, after: str) -> str:
     return TOPIC.replace(before, after)
 
 
-def test_policy_finding_has_severity_and_location() -> None:
-    (finding,) = check_policies(
-        "- name: keep\n  message: Records are kept a month at most.\n  severity: warning\n"
-        "  require: {fields: {config.retention.ms: {max: 30d}}}\n"
-    )
-    assert (finding.code, finding.severity, str(finding.location)) == (
-        "policy/keep",
-        Severity.WARNING,
-        "a.yaml:9:3",
-    )
-    assert finding.message.startswith("Records are kept a month at most: retention.ms is 60d")
-
-
-def test_policies_follow_severities_and_waivers() -> None:
-    policy = "- {name: p, message: No, require: {labels: [owner]}}\n"
-    assert [item.severity for item in check_policies(policy)] == [Severity.ERROR]
-    assert [item.severity for item in check_policies(policy + "rules: {policy/p: info}\n")] == [Severity.INFO]
-    assert check_policies(policy + "rules: {policy/p: off}\n") == []
-    manifest = TOPIC.replace("  labels", "  annotations: {kafkaform/waive.policy/p: it has none}\n  labels")
-    (waived,) = check_policies(policy, manifest)
-    assert (waived.severity, waived.waived) == (Severity.INFO, "it has none")
-
-
 def test_policy_explanation_matches_golden(golden: SnapshotAssertion) -> None:
     (rule,) = write_settings(
         "- name: keep\n  message: |\n    Records are kept\n    a month at most.\n"
@@ -233,10 +210,6 @@ def test_manifest_with_required_values_passes(require: str, manifest: str, facts
     assert list_failures(require, manifest, facts) == []
 
 
-def test_topic_policy_does_not_apply_to_groups() -> None:
-    assert check_policies("- {name: p, message: No, require: {labels: [owner]}}\n", GROUP) == []
-
-
 ACCESS = """\
 apiVersion: kafkaform/v1
 kind: Access
@@ -326,14 +299,3 @@ def read_problems(text: str) -> list[str]:
 
 def test_invalid_policy_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert list_texts({name: read_problems(text) for name, text in BAD.items()}) == golden(name="invalid.txt")
-
-
-def test_fields_of_a_topic_can_be_required() -> None:
-    from kafkaform.rules.policy_fields import field_key
-
-    for path in ("partitions", "replicationFactor", "keyed", "deletionProtection", "undeclared", "skew.by"):
-        assert field_key("Topic", path) is not None, path
-    for path in ("config.retention.ms", "config.confluent.tier.enable", "labels.x", "labels.a.b"):
-        assert field_key("Topic", path) is not None, path
-    for path in ("state", "overrides", "retention", "config", "labels.", "name", "config.nope", "skew"):
-        assert field_key("Topic", path) is None, path

@@ -16,8 +16,8 @@ from tests.support.plans.pasting import FIELDS, WORDS, find_lines
 Spec = dict[str, Any]
 
 TOPICS: dict[str, list[Spec]] = {
-    "KF104": [{"partitions": 10}, {"partitions": 25}],
-    "KF105": [{"partitions": 10}, {"partitions": 4}],
+    "KF104": [{"partitions": 10}],
+    "KF105": [{"partitions": 10}],
     "KF108": [{"replicationFactor": 2}],
     "KF109": [
         {"config": {"min.insync.replicas": 1}},
@@ -26,10 +26,7 @@ TOPICS: dict[str, list[Spec]] = {
     ],
     "KF110": [{"retention": "1m"}],
     "KF111": [{"retention": "1d"}, {"retention": {"bytes": "512MiB"}}],
-    "KF112": [
-        {"config": {"cleanup.policy": "compact"}, "retention": "1d"},
-        {"config": {"cleanup.policy": "compact"}, "retention": {"bytes": "1GiB"}},
-    ],
+    "KF112": [{"config": {"cleanup.policy": "compact"}, "retention": "1d"}],
     "KF113": [{"config": {"unclean.leader.election.enable": True}}],
     "KF115": [{"config": {"retention.ms": 7}}],
 }

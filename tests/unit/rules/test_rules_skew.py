@@ -14,42 +14,7 @@ from kafkaform.resources.base import Layer
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
 from spark_validation.results import Estimate, NewestPart, SkewLimits
-from tests.support.plans.rules import waive_rules
-from tests.support.plans.scenes import declare_topic
 from tests.support.skew.scenes import FINE, SURE, build_result, declare_policy, scene
-from tests.unit.rules.rows.skew import STRICT, WORST
-
-
-def test_every_rule_judges_a_measured_topic() -> None:
-    findings = rules.check(scene(STRICT, WORST), {}, (Stage.SKEW,))
-    assert [finding.code for finding in findings] == ["KF501", "KF502", "KF503", "KF504", "KF505"]
-
-
-def test_configured_severities_and_waivers_apply() -> None:
-    severities = {"KF501": "off", "KF502": "warning", "KF504": "error"}
-    findings = rules.check(scene(waive_rules(STRICT, "KF503"), WORST), severities, (Stage.SKEW,))
-    assert [(finding.code, finding.severity.value, finding.waived) for finding in findings] == [
-        ("KF502", "warning", None),
-        ("KF503", "info", "we like it"),
-        ("KF504", "error", None),
-        ("KF505", "warning", None),
-    ]
-
-
-def test_skew_rules_run_in_skew_stage_only() -> None:
-    stages = [stage for stage in Stage if stage is not Stage.SKEW]
-    findings = rules.check(scene(STRICT, WORST), {}, stages)
-    assert not [finding for finding in findings if finding.code.startswith("KF5")]
-
-
-def test_policy_has_limits_and_a_unit() -> None:
-    assert limits_of(declare_topic("a").intent) is None
-    assert limits_of(declare_policy().intent) is None
-    assert limits_of(declare_policy(by="bytes").intent) is None
-    assert limits_of(declare_policy(maxKeyShare=0.05).intent) == SkewLimits(max_key_share=0.05)
-    every = declare_policy(maxPartitionRatio=2, maxKeyShare=0.1, minDistinctKeys=5, by="bytes")
-    assert limits_of(every.intent) == SkewLimits(2, 0.1, 5, "bytes")
-
 
 ORDERS = """\
 apiVersion: kafkaform/v1

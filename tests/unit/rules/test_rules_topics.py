@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from kafkaform import rules
-from kafkaform.config.manifests.loader import Context, load, load_all
+from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import read_settings
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Diagnostic, Facts
+from kafkaform.core.model import Facts
 from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext
-from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.cli.project import ROOT
 from tests.support.plans.rules import (
     build_observed,
@@ -29,84 +27,6 @@ from tests.support.plans.scenes import declare_topic
 from tests.unit.rules.rows.topics import build_config, build_partitions
 
 ENVIRONMENTS = ("dev", "prod")
-
-ORDERS = """\
-apiVersion: kafkaform/v1
-kind: Topic
-metadata:
-  name: orders
-  annotations:
-    kafkaform/waive.KF113: "clicks may be lost, TICKET-7"
-spec:
-  partitions: 10
-  replicationFactor: 1
-  retention: {time: 1d}
-  config:
-    min.insync.replicas: 2
-    unclean.leader.election.enable: true
-  keyed: false
-  overrides:
-    dev: {partitions: 3, retention: 7d, config: {min.insync.replicas: 1}}
-    prod:
-      replicationFactor: 4
-      config:
-        cleanup.policy: [compact, delete]
-"""
-
-
-def check_file(
-    file: Path, environment: str | None, brokers: int | None = None, limits: ProjectLimits | None = None
-) -> list[Diagnostic]:
-    desired = load([file], Context(ENVIRONMENTS, environment))
-    context = RuleContext(
-        tuple(desired), environment=environment, brokers=brokers, limits=limits or ProjectLimits()
-    )
-    return list(rules.check(context, select_rule("KF1")))
-
-
-def list_lines(diagnostics: list[Diagnostic]) -> dict[str, tuple[str, int]]:
-    """The severity and the line of each finding, by code."""
-    return {
-        diagnostic.code: (diagnostic.severity.value, diagnostic.location.line if diagnostic.location else 0)
-        for diagnostic in diagnostics
-    }
-
-
-@pytest.fixture
-def orders(tmp_path: Path) -> Path:
-    file = tmp_path / "orders.yaml"
-    file.write_text(ORDERS)
-    return file
-
-
-def test_environment_is_judged_by_own_values(orders: Path) -> None:
-    assert list_lines(check_file(orders, "dev")) == {"KF113": ("info", 13)}
-    assert list_lines(check_file(orders, "prod")) == {
-        "KF104": ("info", 8),
-        "KF108": ("info", 18),
-        "KF111": ("warning", 10),
-        "KF112": ("warning", 14),
-        "KF113": ("info", 13),
-    }
-
-
-def test_brokers_and_limits_add_findings(orders: Path) -> None:
-    limits = ProjectLimits(topic_name=r"[a-z]+\.v[0-9]+", recovery_window_ms=3 * 86_400_000)
-    assert list_lines(check_file(orders, "prod", brokers=3, limits=limits)) == {
-        "KF103": ("warning", 4),
-        "KF104": ("info", 8),
-        "KF105": ("info", 8),
-        "KF108": ("error", 18),
-        "KF110": ("warning", 10),
-        "KF111": ("warning", 10),
-        "KF112": ("warning", 14),
-        "KF113": ("info", 13),
-    }
-
-
-def test_waived_finding_has_reason(orders: Path) -> None:
-    (first,) = check_file(orders, "dev")
-    assert (first.code, first.waived) == ("KF113", "clicks may be lost, TICKET-7")
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

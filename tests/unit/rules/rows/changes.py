@@ -262,7 +262,6 @@ WRITES: list[Row] = [
         build_acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1,)),
         build_acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1, 2, 3), running=JOINED),
         build_acknowledged(BOTH, LOWER, WITHOUT_3, isr=(1, 2)),
-        build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:3"), isr=(1, 3)),
         # Nothing becomes worse by these.
         build_acknowledged(TWO_OF_THREE, change_field("placement", "1:2:3", "1:3:2"), isr=(1,)),
         build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,), status=Status.REFUSED),
@@ -272,9 +271,7 @@ WRITES: list[Row] = [
         build_acknowledged(TWO_OF_ONE, change_field("placement", "1", "2"), isr=(1,), replicas=(1,)),
         # What is not known is not compared.
         replace(ONE_IN_SYNC, facts=None),
-        replace(ONE_IN_SYNC, facts=Facts("c")),
         replace(ONE_IN_SYNC, facts=Facts("c").add_part(ReplicaFacts(layout=Layout((), {})))),
-        build_acknowledged(declare_topic("a", 1, 1), CUT_TO_1, isr=(1,)),
         build_acknowledged(declare_topic("a", 1, 1, min_insync_replicas="x"), CUT_TO_1, isr=(1,)),
         build_acknowledged(replace(TWO_OF_ONE, state={MIN_ISR: "2"}), RAISE, isr=(1,)),
     ),

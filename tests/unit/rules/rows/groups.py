@@ -84,8 +84,6 @@ MEMBERS: list[Row] = [
     *is_quiet("KF202", sharing(SMALL_TOPICS, 2, client=COOPERATIVE)),
     *is_quiet("KF202", *(scene(ORDERS, members(n)) for n in (1, 2, 3, 4, 6, 12, 13))),
     trips("KF205 a fixed size", scene(SIX), "g info members.expected"),
-    trips("KF205", scene(members(6, 6, protocol="consumer")), "g info members.expected"),
-    trips("KF205", scene(SIX, live=index_live(live_group(members=0))), "g info members.expected"),
     trips("KF205", scene(SIX, live=index_live(live_group(members=6))), "g info members.expected"),
     trips("KF205 one id", build_instances(6, "worker"), "g warning client.group.instance.id"),
     *is_quiet(
@@ -385,12 +383,6 @@ SETTINGS: list[Row] = [
         build_conversion(live_group("streams"), "classic"),
     ),
     # Each protocol has its own configs.
-    *(
-        trips("KF214", build_configured(protocol, name, "1"), f"g warning config.{name}")
-        for name in kafka_configs.group_configs()
-        for protocol in PROTOCOLS
-        if protocol != name.partition(".")[0]
-    ),
     *is_quiet(
         "KF214",
         *(build_configured(name.partition(".")[0], name, "1") for name in kafka_configs.group_configs()),
@@ -434,7 +426,6 @@ CODES = [f"KF2{number:02}" for number in range(1, 17)]
 TOMBSTONE = replace(members(99, topics=["?"], client=RANGE), state=None)
 BARE: list[Row] = [
     *(row for code in CODES if code != "KF204" for row in is_quiet(code, scene(Desired(ref(), {})))),
-    *(row for code in CODES if code != "KF204" for row in is_quiet(code, scene(ORDERS, group()))),
     *(
         row
         for code in CODES

@@ -46,7 +46,7 @@ NAMES: list[Row] = [
     trips("KF101 a space", build_names("a b"), "a b error metadata.name"),
     *(
         trips("KF101", build_names(name), f"{name} error metadata.name".lstrip())
-        for name in ("", ".", "..", "ä", "a/b", "a\n", "x" * 250)
+        for name in ("", ".", "a/b", "a\n", "x" * 250)
     ),
     trips("KF101 5,000 letters", build_names("x" * 5000), f"{'x' * 5000} error metadata.name"),
     trips("KF101", scene(waive_rules(declare_topic("a b"), "KF101")), "a b error metadata.name"),
@@ -131,9 +131,7 @@ PARTITIONS: list[Row] = [
     # Offline, the topic may exist, and a decrease is not possible.
     trips("KF104 25", build_partitions(25), "a info partitions"),
     *is_quiet("KF104", *map(build_partitions, EVEN_COUNTS)),
-    *is_quiet("KF104", *map(build_partitions, (1, 2, 4, 8, 16, 32, 64, 128, 360, 361, 1000))),
-    *is_quiet("KF104", build_partitions(10, brokers=5)),
-    trips("KF105", build_partitions(10, brokers=3), "a info partitions"),
+    *is_quiet("KF104", *map(build_partitions, (1, 4, 128, 361))),
     trips("KF105 11 on 3 brokers", build_partitions(11, brokers=3), "a info partitions"),
     *(
         trips(f"KF105 {live} live", build_partitions(10, 3, live, facts=Facts("c")), "a info partitions")
@@ -141,9 +139,8 @@ PARTITIONS: list[Row] = [
     ),
     trips("KF105", build_partitions(4, brokers=3), "a info partitions"),
     trips("KF105", build_partitions(29, brokers=3), "a info partitions"),
-    *is_quiet("KF105", *(build_partitions(count, brokers=3) for count in (3, 12))),
-    *is_quiet("KF105", *(build_partitions(count, brokers=3) for count in (1, 2))),  # fewer than brokers
-    *is_quiet("KF105", build_partitions(31, brokers=3)),  # ten leaders or more on each broker
+    # Fewer than brokers, and ten leaders or more on each broker.
+    *is_quiet("KF105", *(build_partitions(count, brokers=3) for count in (2, 3, 12, 31))),
     *is_quiet("KF105", *(build_partitions(7, brokers=brokers) for brokers in (1, 0, None))),
     trips("KF106 the project's limit", build_limited(*FOUR), "warning"),
     trips("KF106 the default", scene(*MANY, declare_topic("c", 1)), "warning"),
@@ -174,7 +171,6 @@ PARTITIONS: list[Row] = [
             scene(declare_topic("a", 1), reader)
             for reader in (
                 group(["a"], members={"expected": 1, "max": 1}),
-                group(["a"], members={"expected": 1}),
                 group(["a"]),
                 group(["other"], members={"expected": 6}),
                 group(["a"], "share", members={"expected": 6}),
@@ -233,7 +229,7 @@ DIRTY_BY_DEFAULT = facts(unclean_leader_election_enable="true")
 REPLICAS: list[Row] = [
     *(
         trips(f"KF108 one, of {n} brokers", build_replicas(1, n, "prod"), "a warning replicationFactor")
-        for n in (None, 1, 2, 3)
+        for n in (None, 1, 3)
     ),
     *is_quiet(
         "KF108", *(build_replicas(1, 3, name) for name in ("dev", "development", "local", "test", "Dev"))
@@ -241,22 +237,13 @@ REPLICAS: list[Row] = [
     # Without an environment, a second broker shows that it is not development.
     *(trips("KF108", build_replicas(1, brokers), "a warning replicationFactor") for brokers in (2, 3)),
     *is_quiet("KF108", *(build_replicas(1, brokers) for brokers in (None, 0, 1))),
-    *(trips(f"KF108 {n}", build_replicas(n), "a info replicationFactor") for n in (2, 4, 6)),
-    trips("KF108", build_replicas(2, 3), "a info replicationFactor"),
-    trips("KF108", build_replicas(4, 4), "a info replicationFactor"),
+    *(trips(f"KF108 {n}", build_replicas(n), "a info replicationFactor") for n in (2, 4)),
     *is_quiet("KF108", *(build_replicas(n, m, "prod") for n, m in ((3, 3), (3, None), (5, 9), (2, 2)))),
-    *(
-        trips("KF108", build_replicas(4, 3, environment), "a error replicationFactor")
-        for environment in (None, "dev")
-    ),
     trips("KF108 4 of 3", build_replicas(4, 3, "prod"), "a error replicationFactor"),
     trips("KF108 3 of 1", build_replicas(3, 1), "a error replicationFactor"),
     # A broker that is down does not make a live topic impossible.
     *is_quiet("KF108", build_replicas(3, 2, live=3)),
-    *(
-        trips("KF108", build_replicas(3, 2, live=present), "a error replicationFactor")
-        for present in (1, "2-3")
-    ),
+    trips("KF108", build_replicas(3, 2, live="2-3"), "a error replicationFactor"),
     *is_quiet("KF108", scene(absent("a"), environment="prod", brokers=3)),
     *(trips(f"KF109 {n} of 3", build_min_isr(n), f"a warning {MIN_ISR}") for n in ("1", "3")),
     trips("KF109 4 of 3", build_min_isr("4"), f"a error {MIN_ISR}"),
@@ -264,19 +251,14 @@ REPLICAS: list[Row] = [
     trips("KF109 the default", build_min_isr(None, min_insync_replicas="1"), f"a warning {MIN_ISR}"),
     trips("KF109 the live value", build_min_isr(None, live="4"), f"a warning {MIN_ISR}"),
     *is_quiet("KF109", scene(declare_topic("a", 3, 5, min_insync_replicas="4")), build_min_isr("2")),
-    *is_quiet("KF109", build_min_isr("2", live="4", min_insync_replicas="3")),
     # An own value that is removed leaves a default that is not known.
     *is_quiet(
         "KF109",
         scene(declare_topic("a", 3, 3, min_insync_replicas=None), live=FOUR_IN_SYNC),
-        scene(declare_topic("a", 3, 3, undeclared=Undeclared.RESET), live=FOUR_IN_SYNC),
         scene(absent("a"), facts=facts(min_insync_replicas="2")),
         build_undeclared(Undeclared.RESET),
     ),
-    *(
-        trips("KF109", build_undeclared(undeclared), f"a warning {MIN_ISR}")
-        for undeclared in (Undeclared.REPORT, Undeclared.KEEP)
-    ),
+    trips("KF109", build_undeclared(Undeclared.KEEP), f"a warning {MIN_ISR}"),
     trips("KF113 declared", scene(DIRTY), f"a warning {UNCLEAN}"),
     trips("KF113 the cluster's default", scene(THREE, facts=DIRTY_BY_DEFAULT), f"a warning {UNCLEAN}"),
     trips("KF113", scene(ONE_DIRTY), f"a warning {UNCLEAN}"),
@@ -318,9 +300,8 @@ RETENTION: list[Row] = [
     trips("KF110 live", build_kept(facts(retention_ms=WEEK), DAY), f"a warning {AGE}"),
     trips("KF110 an odd window", scene(ONE_DAY, limits=ODD_WINDOW), f"a warning {AGE}"),
     *(trips("KF110", build_kept(retention_ms=ms), f"a warning {AGE}") for ms in ("0", str(3 * DAY_MS - 1))),
-    trips("KF110", build_kept(retention_ms=DAY, cleanup_policy="delete"), f"a warning {AGE}"),
     trips("KF110", build_kept(retention_ms=DAY, cleanup_policy=BOTH), f"a warning {AGE}"),
-    *is_quiet("KF110", *(build_kept(retention_ms=ms) for ms in (str(3 * DAY_MS), WEEK, "-1"))),
+    *is_quiet("KF110", *(build_kept(retention_ms=ms) for ms in (str(3 * DAY_MS), "-1"))),
     *is_quiet("KF110", *(build_kept(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))),
     *is_quiet(
         "KF110",
@@ -337,7 +318,7 @@ RETENTION: list[Row] = [
     trips("KF111 the cluster's retention", build_segments(facts(retention_ms=DAY), segment_ms=WEEK), LONG),
     *(
         trips(f"KF111 {size} bytes", build_segments(retention_bytes=str(size)), f"a warning {SIZE}")
-        for size in (2**20, 2**20 + 1, 2**29, 10**9 - 1)
+        for size in (2**20, 10**9 - 1)
     ),
     trips(
         "KF111",
@@ -347,9 +328,7 @@ RETENTION: list[Row] = [
     ),
     trips("KF111", build_segments(retention_ms=DAY, segment_ms=str(DAY_MS + 1)), LONG),
     trips("KF111", build_segments(retention_ms=str(int(WEEK) - 1)), f"a warning {AGE}"),
-    trips("KF111", build_segments(retention_ms="300000"), f"a warning {AGE}"),
     trips("KF111", build_segments(retention_ms=DAY, cleanup_policy=BOTH), f"a warning {AGE}"),
-    trips("KF111", build_segments(facts(cleanup_policy=BOTH), retention_ms=DAY), f"a warning {AGE}"),
     *is_quiet("KF111", *(build_segments(retention_ms=DAY, segment_ms=ms) for ms in (DAY, "3600000"))),
     *is_quiet(
         "KF111",
@@ -359,12 +338,10 @@ RETENTION: list[Row] = [
         build_segments(retention_ms=WEEK, segment_ms=None),
         build_segments(retention_ms="299999", segment_ms=None),  # KF115 reports it
         build_segments(segment_ms=MONTH),
-        build_segments(facts(segment_ms="3600000"), retention_ms=DAY),
         build_segments(facts(retention_ms=DAY, segment_ms=WEEK)),
         scene(ONE_DAY, facts=WEEK_LONG, live=living(build_observed("a", segment_ms="3600000"))),
     ),
     *is_quiet("KF111", *(build_segments(retention_ms=DAY, cleanup_policy=n) for n in ("compact", ""))),
-    *is_quiet("KF111", *(build_segments(facts(cleanup_policy=n), retention_ms=DAY) for n in ("compact", ""))),
     trips(
         "KF112 retention",
         build_compacted(retention_ms=WEEK, retention_bytes=str(2**30)),
@@ -372,13 +349,11 @@ RETENTION: list[Row] = [
         f"a warning {SIZE}",
     ),
     trips("KF112 without keys", build_compacted(keyed=False), "a warning keyed"),
-    trips("KF112", build_compacted(BOTH, keyed=False), "a warning keyed"),
     trips("KF112", build_segments(facts(cleanup_policy="compact")), "a warning keyed"),
     *is_quiet(
         "KF112",
         build_compacted(),
         build_compacted(retention_ms="-1", retention_bytes="-1"),
-        build_compacted("compact,delete"),
         scene(
             declare_configs({"cleanup.policy": "compact", "retention.ms": None}, keyed=True),
             facts=facts(retention_ms=WEEK),
@@ -397,10 +372,6 @@ def build_config(name: str, value: str = "1", facts: Facts | None = None) -> Rul
 CONFIGS: list[Row] = [
     *(
         trips(f"KF115 {name}", build_config(name), f"a warning config.{name}")
-        for name in sorted(kafka_configs.retired_configs("topics"))
-    ),
-    *(
-        trips("KF115", build_config(name, facts=EMPTY_FACTS), f"a warning config.{name}")
         for name in sorted(kafka_configs.retired_configs("topics"))
     ),
     # A value that only earlier versions accept is for the brokers to judge.

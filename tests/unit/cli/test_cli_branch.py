@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Call, Project, manifest, run_in_process, write_one_cluster
 from tests.support.github.git_work import Work, run_git
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 @pytest.fixture
@@ -199,7 +195,7 @@ def test_symlinked_configuration_outside_branch_is_refused(branch: Project, tmp_
     assert "password" not in call.both
 
 
-@pytest.mark.usefixtures("project")
+@pytest.mark.usefixtures("connected", "project")
 def test_branch_problems_are_located_relative_to_branch(tmp_path: Path) -> None:
     theirs = tmp_path / "pr" / "topics"
     theirs.mkdir(parents=True)

@@ -11,14 +11,11 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
-from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
 from tests.support.plans.scenes import group
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 MONTH = "2592000000"
@@ -86,7 +83,7 @@ def test_restore_command_removes_drift(drifted: Project) -> None:
 # --- what nobody declares --------------------------------------------------------------------------
 
 
-def test_unmanaged_topics_and_groups_are_reported(project: Project, memory: Connected) -> None:
+def test_unmanaged_topics_and_groups_are_reported(project: Project, connected: Connected) -> None:
     mine = f"{project.prefix}mine"
     project.topic("mine")
     project.apply().needs(0)
@@ -94,7 +91,7 @@ def test_unmanaged_topics_and_groups_are_reported(project: Project, memory: Conn
     project.topic("declared")
     project.apply().needs(0)
     reader = group(f"{project.prefix}reader")
-    assert memory.execute([CommitInitialOffsets(reader, {mine: "earliest"})]) == [None]
+    assert connected.execute([CommitInitialOffsets(reader, {mine: "earliest"})]) == [None]
 
     def run(*arguments: str) -> Any:
         return project.run("drift", "--format", "json", *arguments)

@@ -1,16 +1,12 @@
-"""`kafkaform history` on a real Kafka, after applies that kept a record."""
+"""`kafkaform history`, after applies that kept a record."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Project, run_in_process
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}

@@ -13,7 +13,7 @@ import pytest
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
-from tests.support.cli.memory_program import use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, run_in_process, write_two_clusters
 
 NOWHERE = "127.0.0.1:1"
@@ -163,8 +163,7 @@ def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_memory(monkeypatch)
+def project(project: Project, connected: Connected) -> Project:  # noqa: ARG001 - it is in place of Kafka
     return project
 
 

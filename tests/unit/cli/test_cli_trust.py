@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, manifest, write_one_cluster
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import run_git
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 @pytest.fixture
@@ -120,12 +117,12 @@ def test_reviewed_plan_is_applied_from_the_manifests(project: Project) -> None:
     assert "since the review" in again.err
 
 
-def test_reviewed_plan_is_applied_once(project: Project, memory: Connected) -> None:
+def test_reviewed_plan_is_applied_once(project: Project, connected: Connected) -> None:
     recorded = {"KAFKAFORM_AUDIT": "true"}
     again = ("apply", "--reviewed", "plan.json", "--auto-approve")
     project.run("plan", "--out", "plan.json").needs(0)
     project.run(*again, env=recorded).needs(0)
-    memory.delete_topic(f"{project.prefix}a")
+    connected.delete_topic(f"{project.prefix}a")
     assert "and these changed since" in project.run(*again, env=recorded).needs(1).err
     project.run(*again, "--again", env=recorded).needs(0)
     assert "a" in project.live()

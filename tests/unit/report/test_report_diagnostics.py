@@ -140,13 +140,6 @@ def test_annotations_escape_workflow_commands() -> None:
     assert message == r"50%25: a,b\r\n::stop-commands::x"
 
 
-def test_input_problems_are_annotated() -> None:
-    found = from_problems([Problem("unknown field 'x'", PLACE, "did you mean 'y'?")])
-    assert render_findings(found, "github") == (
-        "::error file=topics/a.yaml,line=7,col=5,title=invalid input::unknown field 'x'%0Adid you mean 'y'?\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("file", "workspace", "shown"),
     [
@@ -219,27 +212,15 @@ def test_sarif_results_refer_to_rules_and_locations() -> None:
         "region": {"startLine": 7, "startColumn": 5},
     }
     assert "locations" not in whole
+    waiver = {"kind": "inSource", "status": "accepted", "justification": "TICKET-1: replayed"}
+    assert (error["suppressions"], waived["suppressions"]) == ([], [waiver])
     assert run["invocations"] == [{"executionSuccessful": True}]
-
-
-def test_waived_findings_are_suppressed_with_reason() -> None:
-    error, _, waived, _ = sarif(ALL)["results"]
-    assert error["suppressions"] == []
-    assert waived["suppressions"] == [
-        {"kind": "inSource", "status": "accepted", "justification": "TICKET-1: replayed"}
-    ]
 
 
 def test_uris_are_percent_encoded() -> None:
     (result,) = sarif(wrap_findings([replace(ERROR, location=Location("topics/ä b:%.yaml"))]))["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "topics/%C3%A4%20b%3A%25.yaml"
-
-
-def test_invalid_input_is_failed_sarif_run() -> None:
-    run = sarif(SETS["bad input"])
-    assert run["invocations"] == [{"executionSuccessful": False}]
-    assert {result["ruleId"] for result in run["results"]} == {"invalid-input"}
 
 
 def test_fingerprints_ignore_lines_and_distinguish_findings() -> None:

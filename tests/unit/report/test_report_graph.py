@@ -51,26 +51,6 @@ def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
     return [(e.topic.name, e.resource.name, e.declared, e.live, e.lag) for e in graph.edges]
 
 
-def test_graph_of_manifests_has_nodes_and_edges() -> None:
-    graph = build_graph(SHOP)
-    assert [(str(n.ref), n.team, n.declared, n.live) for n in graph.nodes] == [
-        ("Topic/carts.v1", "", True, None),
-        ("Topic/orders.v1", "checkout", True, None),
-        ("Topic/slip.v1", "", False, None),
-        ("ConsumerGroup/audit", "", True, None),
-        ("ConsumerGroup/shop", "shop", True, None),
-    ]
-    assert edges(graph) == [
-        ("orders.v1", "audit", True, None, None),
-        ("orders.v1", "shop", True, None, None),
-        ("slip.v1", "shop", True, None, None),
-    ]
-
-
-def test_order_of_manifests_does_not_matter() -> None:
-    assert build_graph(SHOP) == build_graph(reversed(SHOP))
-
-
 def test_tombstones_are_not_in_graph() -> None:
     assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 

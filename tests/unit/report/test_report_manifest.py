@@ -93,10 +93,6 @@ def test_retention_has_shorthand(configs: dict[str, str], retention: object) -> 
     }
 
 
-def test_topic_without_own_configs_has_none() -> None:
-    assert spec(build_observed()) == {"partitions": 3, "replicationFactor": 3}
-
-
 def test_undeclarable_configs_are_omitted_and_reported() -> None:
     state: dict[str, FieldValue] = {
         "partitions": 1,

@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkaform.config.settings import Costs
 from kafkaform.core.model import DataSize, FieldValue, Observed, ResourceRef
-from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import GroupStatus, Order, ResourceStatus, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.plans.scenes import topic
-from tests.support.plans.strategies import hostile_text
-
-LONG = "checkout.orders.of.a.shop.with.a.very.long.name.v1"
 
 
 def build_observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs: str) -> Observed:
@@ -106,18 +100,6 @@ def test_undeclared_resource_is_marked_if_manifests_were_read() -> None:
         assert text(TopicStatus("t", observed, declared=declared)).split("\n")[0].endswith(ending)
 
 
-def test_names_are_complete_in_pipe_and_narrow_terminal() -> None:
-    readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
-    report = TopicStatus(LONG, build_observed(LONG), True, "", DataSize(1, 6), readers)
-    assert f"{LONG}  " in text(report)
-    assert ", ".join(readers) in text(report)
-    narrow = text(report, width=80).split("\n")
-    assert max(map(len, narrow)) <= 80
-    assert narrow[1] == LONG
-    assert sum(reader in line for line in narrow for reader in readers) == 2
-    assert "3 more" in text(report, width=300)
-
-
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
@@ -164,24 +146,6 @@ def test_unknown_values_are_sorted_last() -> None:
     assert [item.name for item in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
     assert [item.name for item in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
     assert report.sorted_by(Order.NAME) == report
-
-
-@given(hostile_text(min_size=1), hostile_text(), st.none() | st.integers(40, 200))
-def test_hostile_names_are_printable(name: str, client: str, width: int | None) -> None:
-    group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
-    held = (Position(name, 0, 1, 0, 2),)
-    shown = text(
-        TopicStatus(name, build_observed(), True, client, DataSize(1, 6), (name,)),
-        GroupStatus(name, Group(name, "classic", name, members=group.members, positions=held)),
-        GroupStatus(name, group, team=client),
-        width=width,
-        globs=(name,),
-    )
-    assert all(printable(line) == line for line in shown.split("\n"))
-    assert (
-        json.loads(status_to_json(StatusReport(groups=(GroupStatus(name, group),))))["groups"][0]["name"]
-        == name
-    )
 
 
 # --- access ----------------------------------------------------------------------------------------

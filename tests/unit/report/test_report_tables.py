@@ -41,10 +41,6 @@ def test_columns_are_aligned_with_headers() -> None:
     ]
 
 
-def test_sufficient_width_changes_no_line() -> None:
-    assert lines(47) == lines(None)
-
-
 def test_wide_name_has_own_line() -> None:
     assert lines(36) == [
         "NAME               COUNT  NOTE",
@@ -92,10 +88,6 @@ def test_single_long_name_does_not_widen_other_rows(width: int | None) -> None:
         assert sum(line.count("n" * 249) for line in shown) == 1
         # A pipe has one line for each row.
         assert width is not None or len(shown) == 7
-
-
-def test_text_is_wrapped_at_blanks() -> None:
-    assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
 
 
 def test_column_keeps_minimum_width() -> None:

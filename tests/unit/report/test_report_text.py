@@ -145,18 +145,6 @@ def test_single_change_above_200_is_listed() -> None:
     assert not has_line(lines, "…")
 
 
-def test_summarized_names_are_printable_and_truncated() -> None:
-    names = [f"\x1b[31m\n  + Topic/x{i:03}" + "y" * 300 for i in range(300)]
-    changes = tuple(PlannedChange(Create(topic(name), {}), Status.PLANNED) for name in names)
-    lines = lines_of(Plan("c", changes))
-    assert all(map(is_plain, "".join(lines)))
-    assert sum(line.startswith("  + ") for line in lines) == 1
-    assert "\n".join(lines).count("more characters), ") == 199
-    (extra,) = (line for line in lines if line.startswith("  …"))
-    assert r"topics \x1b[31m\n  + Topic/x200y" in extra
-    assert len(extra) < 400
-
-
 LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
 
 
@@ -233,22 +221,6 @@ def test_findings_on_unchanged_resources_are_summarized() -> None:
     assert all(has_line(verbose, found.message) for found in plan.diagnostics)
 
 
-@pytest.mark.parametrize(
-    ("number", "sentence"),
-    [
-        (0, None),
-        (1, "1 warning on an unchanged resource (KF111): `kafkaform validate` lists it"),
-        (2, "2 warnings on unchanged resources (KF111): `kafkaform validate` lists them"),
-    ],
-)
-def test_warnings_on_unchanged_resources_are_counted(number: int, sentence: str | None) -> None:
-    plan = plan_of(update(retention("1", "2", RiskAssessment())))
-    plan = replace(plan, diagnostics=tuple(build_warning(f"other{i}") for i in range(number)))
-    assert [line.strip() for line in lines_of(plan) if "unchanged resource" in line] == [
-        text for text in (sentence,) if text
-    ]
-
-
 def test_error_on_unchanged_resource_is_printed() -> None:
     errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
     waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
@@ -281,33 +253,6 @@ def test_saved_plan_shows_provenance() -> None:
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
 
 
-def test_prose_is_wrapped_with_indent() -> None:
-    assessment = RiskAssessment(Risk.DISRUPTIVE, "h", "many words " * 40, "other words " * 40)
-    plan = plan_of(update(retention("1", "2", assessment)))
-    whole, wrapped = lines_of(plan), lines_of(plan, width=80)
-    prose = [line for line in wrapped if "words" in line]
-    assert len(prose) > 10
-    assert max(map(len, prose)) <= 80
-    assert " ".join("\n".join(wrapped).split()) == " ".join("\n".join(whole).split())
-    assert sum("words" in line for line in whole) == 2
-
-
-def test_long_lines_are_divided_between_words() -> None:
-    group = Create(
-        ResourceRef("ConsumerGroup", "consumer-of-settlement-instructions"),
-        {"offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1": "earliest"},
-    )
-    place = Location("topics/payments/groups/settlement.yaml", 7)
-    plan = Plan("c", (PlannedChange(group, Status.PLANNED, place),))
-    assert [line.strip() for line in lines_of(plan, width=80)[2:6]] == [
-        "+ ConsumerGroup/consumer-of-settlement-instructions",
-        "topics/payments/groups/settlement.yaml:7",
-        "offsets.payments.generated.settlement-instructions-of-merchants-and-others.v1",
-        "earliest",
-    ]
-    assert len(lines_of(plan)) == len(lines_of(plan, width=80)) - 2
-
-
 @pytest.mark.parametrize(
     ("change", "status", "style"),
     [
@@ -324,10 +269,6 @@ def test_symbol_colour_follows_risk_and_status(change: Change, status: Status, s
 
 
 # --- the last line ---------------------------------------------------------------------------------
-
-
-def test_empty_plan_takes_two_lines() -> None:
-    assert lines_of(Plan("c"))[1:] == ["No changes."]
 
 
 @pytest.mark.parametrize(
@@ -444,13 +385,6 @@ def test_clipped_text_counts_missing_characters(text: str, limit: int) -> None:
         head, _, note = shown.rpartition("… (")
         assert len(head) <= limit
         assert printable(text[: len(text) - int(note.split()[0].replace(",", ""))]) == head
-
-
-@given(strategies.plans(), strategies.headers(), st.booleans(), st.none() | st.integers(1, 120))
-def test_foreign_text_is_printable(plan: Plan, header: PlanHeader, verbose: bool, width: int | None) -> None:
-    text = render_plan(plan, header, verbose=verbose, width=width)
-    assert all(char == "\n" or is_plain(char) for char in text.plain)
-    assert all(map(is_plain, render_provenance(header).plain))
 
 
 @given(strategies.plans(), strategies.headers())
@@ -592,14 +526,6 @@ def test_deciding_finding_is_printed_first_and_once(
         # Every name is there, however many share a reason.
         assert all(f"orders-{i:03}" in flat for i in range(100))
     assert sum("KF109" in line for line in render_plan(plan).plain.splitlines()) <= 12
-
-
-def test_refused_change_is_not_also_deferred() -> None:
-    plan = plan_of(update(retention("1", "2", RiskAssessment()), LATER), Status.REFUSED, "forbidden")
-    for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
-        assert "not applied yet" not in shown
-        assert "not yet applied" not in shown
-    assert "not yet applied in full" in summary_sentence(plan_of(update(LATER)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import indent
 from typing import cast
@@ -37,7 +36,7 @@ from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_r
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
-from tests.support.markdown import GITHUB
+from tests.support.markdown import parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, Story
 from tests.support.plans.drift import drift_in
@@ -178,45 +177,8 @@ def test_suggested_consent_covers_named_resource_only(name: str) -> None:
     grant = Grant.parse(flag)
     assert grant.covers(group(name), "delete")
     assert not grant.covers(group("other"), "delete")
-    assert flag in [
-        value for span in code_spans(render_plan_markdown(plan)) for value in read_allow_values(span)
-    ]
-
-
-@hostile
-def test_remedy_keeps_name_complete_in_text_and_markdown(name: str) -> None:
-    plan = deletion(name)
-    text = render_plan(plan, width=80).plain
-    (line,) = [line for line in text.splitlines() if "kafkaform reset" in line]
-    assert name in words_of(line)
-    commands = [span for span in code_spans(render_plan_markdown(plan)) if span.startswith("kafkaform ")]
-    assert any(name in shlex.split(span) for span in commands)
-
-
-class _Code(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.spans: list[str] = []
-        self._inside = False
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        self._inside = tag == "code"
-        if self._inside:
-            self.spans.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = self._inside and tag != "code"
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.spans[-1] += data
-
-
-def code_spans(markdown: str) -> list[str]:
-    """The text of each code span, as a reader sees and copies it."""
-    parser = _Code()
-    parser.feed(GITHUB.render(markdown))
-    return parser.spans
+    found = parse_markdown(render_plan_markdown(plan)).spans
+    assert flag in [value for span in found for value in read_allow_values(span)]
 
 
 @hostile
@@ -236,7 +198,7 @@ def test_drift_commands_keep_names_in_every_format(name: str) -> None:
     )
     for shown in (
         render_drift(drift, HEADER, reach, verbose=True, width=80).plain,
-        *code_spans(render_drift_markdown(drift, HEADER, reach)),
+        *parse_markdown(render_drift_markdown(drift, HEADER, reach)).spans,
     ):
         for line in shown.splitlines():
             if "kafkaform get" in line:

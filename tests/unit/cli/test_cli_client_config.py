@@ -58,12 +58,6 @@ def test_each_format_uses_reader_specific_settings(project: Project) -> None:
     )
 
 
-def test_path_argument_selects_manifests(project: Project) -> None:
-    project.write("other/g.yaml", MANIFEST.replace("MORE", "").replace("checkout", "other"))
-    assert config(project, "other", "other").needs(0).out.startswith("group.id=other\n")
-    assert config(project, "checkout", "other").needs(64)
-
-
 def test_undeclared_group_suggests_declared_groups(project: Project) -> None:
     call = config(project, "chekout").needs(64)
     assert "no manifest declares a group 'chekout'" in call.err

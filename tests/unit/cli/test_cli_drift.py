@@ -126,20 +126,6 @@ def test_adoption_dry_run_shows_diff_before_writing(drifted: Project) -> None:
     assert again.out == "Nothing to adopt.\n"
 
 
-def test_single_resource_of_file_is_adopted(drifted: Project) -> None:
-    """The others of the file stay as they are, and are known all the same."""
-    drifted.topic("other", config={"retention.ms": "1d"})
-    drifted.apply("--target", "*other").needs(0)
-    drifted.set_config("other", "retention.ms", MONTH)
-    both = ORDERS.format(prefix=drifted.prefix) + "---\n"
-    both += (drifted.folder / "topics/other.yaml").read_text("utf-8")
-    (drifted.folder / "topics/other.yaml").unlink()
-    drifted.write("topics/orders.yaml", both)
-    drifted.run("drift", "--adopt", "--target", "*other").needs(0)
-    (left,) = topics(drifted)["resources"]
-    assert left["name"] == f"{drifted.prefix}orders"
-
-
 # --- failure ---------------------------------------------------------------------------------------
 
 

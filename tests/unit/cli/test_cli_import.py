@@ -193,13 +193,3 @@ def test_written_schemas_are_linked(project: Project, connected: Connected, pref
         f"{prefix}g": "# yaml-language-server: $schema=../../schemas/manifest.schema.json",
     }
     project.run("plan", "--detailed-exitcode").needs(0)
-
-
-def test_import_outside_manifests_folder_is_noted(
-    project: Project, connected: Connected, prefix: str
-) -> None:
-    create_topics(connected, {f"{prefix}a": (1, {})})
-    project.config()
-    call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)
-    assert "Next: `kafkaform plan 'some where'`\n" in call.out
-    assert "some where is not listed in `manifests:`" in call.err

@@ -91,17 +91,6 @@ def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
 
 
-def test_blast_radius_counts_all_topics_of_profile(project: Project) -> None:
-    configure(project)
-    write_topics(project, 12)
-    project.apply("--cluster", "eu").needs(0)
-    cut_retention(project)
-    allow = ("--allow", "profile/events:retention-cut")
-    planned = project.run("plan", "--cluster", "eu", *allow, "--format", "json").needs(1).json
-    assert "KF404" in {finding["code"] for finding in planned["diagnostics"]}
-    assert planned["summary"]["refused"] == 12
-
-
 def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
     configure(project)
     write_topics(project, 1)
@@ -112,14 +101,6 @@ def test_increased_risk_needs_new_profile_consent(project: Project, connected: C
     refused = project.apply("p.json").needs(1)
     assert "riskier than in the plan" in refused.out
     project.apply("p.json", "--allow", "profile/standard:partition-increase-compacted").needs(0)
-
-
-def test_cluster_override_applies_to_own_cluster(project: Project) -> None:
-    configure(project)
-    write_topics(project, 1, overrides={"prod": {"partitions": 4}, "eu": {"partitions": 5}})
-    for name, partitions, retention in (("eu", "5", "7d"), ("us", "4", "5d")):
-        values = {path: settings[0]["value"] for path, settings in explain(project, name).items()}
-        assert (str(values["partitions"]), values["config.retention.ms"]) == (partitions, retention)
 
 
 def test_explanation_lists_each_layer_with_location(project: Project) -> None:
@@ -284,19 +265,6 @@ def test_profiles_of_another_repository_are_not_edited(
     project.run("drift", "--cluster", "eu", "--adopt").needs(0)
     assert read_retention(project, "eu", "t0")[0] == ("manifest, in eu", "2d")
     assert platform.git("status", "--porcelain") == ""
-
-
-def test_adopted_drift_of_single_environment_edits_profile_override(
-    project: Project, connected: Connected
-) -> None:
-    clusters = {"dev": {"environment": "dev", "client": {"bootstrap.servers": "dev:9092"}}, **CLUSTERS}
-    project.config(clusters=clusters, defaults=DEFAULTS, profiles=PROFILES, rules=QUIET)
-    write_topics(project, 2)
-    project.apply("--cluster", "dev").needs(0)
-    set_retention(connected, TWO_DAYS, "t0", "t1")
-    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
-    assert read_retention(project, "dev", "t0")[0] == ("profile/events, in dev", "2d")
-    assert read_retention(project, "eu", "t0")[0] == ("profile/events", "7d")
 
 
 @pytest.mark.parametrize("names", [("t0", "t1"), ("t0",)])

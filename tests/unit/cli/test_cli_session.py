@@ -183,16 +183,6 @@ def test_option_overrides_environment_variable(project: Project) -> None:
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
 
 
-def test_local_bootstrap_variable_overrides_configured_clusters(project: Project) -> None:
-    """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
-    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
-    project.topic("t")
-    env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
-    done = run_in_process("plan", cwd=project.folder, env=env).needs(0)
-    assert "note:" not in done.err
-    assert project.servers in done.out
-
-
 def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:
     project.topic("t", retention="7d")
     project.apply("topics").needs(0)

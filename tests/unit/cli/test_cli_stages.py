@@ -121,18 +121,6 @@ def test_next_stage_waits_for_health(project: Project, fleet: dict[str, Connecte
     assert set(list_outcomes(call).values()) == {"complete"}
 
 
-def test_saved_plans_of_clusters_are_applied(project: Project, fleet: dict[str, Connected]) -> None:
-    project.run("plan", "--clusters", "eu", "--clusters", "us", "--out", "p.json").needs(0)
-    saved = sorted(path.name for path in project.folder.glob("p.*json"))
-    assert saved == ["p.eu.json", "p.json", "p.us.json"]
-    apply(project, "eu", "us", more=("p.json",)).needs(0)
-    assert [bool(state_of(fleet[name], f"{project.prefix}t")) for name in ("staging", "eu", "us")] == [
-        False,
-        True,
-        True,
-    ]
-
-
 def save_plans(project: Project, *more: object) -> None:
     project.run("plan", "--clusters", "eu", "--clusters", "us", "--out", "p.json", *more).needs(0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from kafkaform.cli.main import run
 from tests.support.cli.project import ESCAPE, ROOT, Call, Project, manifest
+from tests.support.github.git_work import run_git
 
 
 @pytest.fixture
@@ -30,15 +30,6 @@ THIN: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas"
 @pytest.fixture
 def validate(capsys: pytest.CaptureFixture[str]) -> Validate:
     return lambda *arguments: Call(run(["validate", *arguments]), *capsys.readouterr())
-
-
-def test_valid_manifests_print_single_line(project: Project, validate: Validate) -> None:
-    project.topic("a")
-    call = validate()
-    assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
-    project.topic("b")
-    message = "configuration none (no kafkaform.yaml found)\n"
-    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", message)
 
 
 def test_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Validate) -> None:
@@ -70,37 +61,6 @@ def test_every_validation_stage_reports_problems(project: Project, validate: Val
     ]
     assert (found[0]["source"]["line"], "partitions" in found[0]["suggestion"]) == (4, True)
     assert validate("--format", "github").needs(1).out.count("::error") == 3
-
-
-def test_every_problem_is_located(project: Project, validate: Validate) -> None:
-    project.config(clustrs={})
-    project.write("topics/a.yaml", "apiVersion: kafkaform/v1\nkind: Topik\nmetadata: {name: a}\nspec: {}\n")
-    project.topic("b", partitons=3)
-    project.topic("c", config={"retention.mss": "7d"})
-    call = validate()
-    assert (call.code, call.out) == (1, "")
-    lines = call.err.splitlines()
-    assert lines[-1] == "Error: 4 problems in the input"
-    for place, meant in (
-        ("kafkaform.yaml:6:1: ", "did you mean 'clusters'?"),
-        ("topics/a.yaml:2:7: ", "did you mean 'Topic'?"),
-        ("topics/b.yaml:", "did you mean 'partitions'?"),
-        ("topics/c.yaml:", "did you mean 'retention.ms'?"),
-    ):
-        assert [line for line in lines if line.startswith(place) and meant in line], call.err
-
-
-def test_warnings_do_not_fail_validation(project: Project, validate: Validate) -> None:
-    project.topic("a", **THIN)
-    call = validate()
-    assert (call.code, call.said) == (0, "")
-    assert "warning: KF109" in call.out
-    assert call.out.endswith("1 resource: valid, 1 warning.\n")
-    content = validate("--format", "json").json
-    assert (content["resources"], content["diagnostics"][0]["code"]) == (1, "KF109")
-    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 4})
-    project.topic("b", **THIN)
-    assert validate().needs(1).out.endswith("2 resources: 1 error, 1 warning.\n")
 
 
 def test_validation_covers_all_environments_by_default(
@@ -143,15 +103,6 @@ def test_unknown_environment_does_not_hide_problems(project: Project, validate: 
             assert text in call.out
 
 
-def test_overrides_need_an_environment(project: Project, validate: Validate) -> None:
-    project.topic("a", overrides={"dev": {"partitions": 2}})
-    call = validate()
-    assert call.code == 1
-    assert "topics/a.yaml:6:3: " in call.err
-    assert "--environment (dev)" in call.err
-    assert validate("-e", "dev").code == 0
-
-
 def test_terminal_escapes_in_manifests_are_escaped(project: Project, validate: Validate) -> None:
     evil = f"x{ESCAPE}[31m\r\n\x07\u202e|<b>"
     project.topic(evil[:1], metadata={"name": evil})
@@ -183,17 +134,6 @@ def test_missing_file_is_named(
     assert ("kafkaform init" in call.err) == (arguments != ["nope.yaml"]), "a named file is another slip"
 
 
-def test_finding_names_affected_environments(project: Project, validate: Validate) -> None:
-    project.config(environments=["dev", "test", "prod"])
-    project.topic("a", **THIN)
-    project.topic("b", overrides={"dev": THIN, "test": {}, "prod": {}})
-    lines = [line for line in validate().out.splitlines() if "KF109" in line]
-    assert [("topics/a.yaml" in line, "(in dev)" in line) for line in lines] == [(True, False), (False, True)]
-    found = validate("--format", "json").json["diagnostics"]
-    assert [item["environments"] for item in found if item["code"] == "KF109"] == [None, ["dev"]]
-    assert "(in " not in validate("-e", "dev").out
-
-
 def test_broker_count_of_environment_is_used_by_rules(project: Project, validate: Validate) -> None:
     cluster = {"environment": "prod", "client": {"bootstrap.servers": "h:1"}}
     project.config(environments=["prod"], clusters={"a": cluster})
@@ -201,32 +141,6 @@ def test_broker_count_of_environment_is_used_by_rules(project: Project, validate
     assert "KF105" not in validate().out
     project.config(environments=["prod"], clusters={"a": cluster | {"brokers": 3}})
     assert "KF105" in validate().out
-
-
-def test_annotation_paths_are_relative_to_workspace(
-    project: Project, validate: Validate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.topic("a", partitons=3)
-    suggested = "unknown field 'partitons' in spec%0Adid you mean 'partitions'?"
-    for workspace, folder in ((project.folder.parent, f"{project.folder.name}/"), ("/elsewhere", "")):
-        monkeypatch.setenv("GITHUB_WORKSPACE", str(workspace))
-        call = validate("--format", "github").needs(1)
-        place = f"file={folder}topics/a.yaml,line=7,col=3,title=invalid input"
-        assert (call.out, call.err) == (f"::error {place}::{suggested}\n1 problem in the input\n", "")
-
-
-def test_sarif_has_findings_and_invalid_input(project: Project, validate: Validate) -> None:
-    project.topic("a", **THIN)
-    call = validate("--format", "sarif")
-    assert (call.code, call.err) == (0, "")
-    (run,) = call.json["runs"]
-    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [("KF109", "warning")]
-    project.topic("b", partitons=3)
-    call = validate("--format", "sarif")
-    assert (call.code, call.err) == (1, "")
-    (run,) = call.json["runs"]
-    found = [(item["ruleId"], item["level"]) for item in run["results"]]
-    assert found == [("invalid-input", "error"), ("KF109", "warning")]
 
 
 def test_policies_are_checked_with_the_rules(project: Project, validate: Validate) -> None:
@@ -307,9 +221,8 @@ def test_waiver_with_possible_effect_is_not_reported(
 
 
 def commit(project: Project, message: str) -> None:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "add", "-A"], cwd=project.folder, check=True)
-    subprocess.run(["git", *identity, "commit", "-q", "-m", message], cwd=project.folder, check=True)
+    run_git(project.folder, "add", "-A")
+    run_git(project.folder, "commit", "-q", "-m", message)
 
 
 @pytest.fixture
@@ -318,9 +231,9 @@ def branch(project: Project) -> Project:
     project.config(defaults={"Topic": {"retention": "7d"}})
     for name in ("a", "b"):
         project.topic(name, partitions=10, replicationFactor=2)
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project.folder, check=True)
+    run_git(project.folder, "init", "-q", "-b", "main")
     commit(project, "main")
-    subprocess.run(["git", "switch", "-q", "-c", "branch"], cwd=project.folder, check=True)
+    run_git(project.folder, "switch", "-q", "-c", "branch")
     project.topic("b", partitions=14, replicationFactor=2)
     return project
 
@@ -349,7 +262,7 @@ def test_findings_of_branch_come_first(validate: Validate) -> None:
 def test_inherited_errors_are_listed(branch: Project, validate: Validate) -> None:
     branch.topic("a b", partitions=1)
     commit(branch, "an error that the branch inherits")
-    subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
+    run_git(branch.folder, "branch", "-f", "main", "HEAD")
     branch.topic("b", partitions=15, replicationFactor=2)
     call = validate("--changed-since", "main")
     assert call.code == 1
@@ -365,7 +278,7 @@ def test_invalid_file_does_not_hide_findings_of_branch(
     branch.topic("c", partitons=3)
     if inherited:
         commit(branch, "a broken file that the branch inherits")
-        subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
+        run_git(branch.folder, "branch", "-f", "main", "HEAD")
         branch.topic("b", partitions=15, replicationFactor=2)
     for output_format in ("text", "github"):
         call = validate("--changed-since", "main", "--format", output_format).needs(1)
@@ -498,18 +411,6 @@ def test_missing_related_manifest_causes_findings(
     expected = related()
     (project.folder / f"topics/{absent}.yaml").unlink()
     assert not related() <= expected
-
-
-def test_invalid_manifest_does_not_hide_other_findings(project: Project, validate: Validate) -> None:
-    project.topic("a", partitons=3)
-    project.group("g", topics=["x.b"])
-    project.write(
-        "topics/access.yaml",
-        manifest("u", {"principals": ["User:u"], "consumes": [{"group": "z"}]}, kind="Access"),
-    )
-    call = validate()
-    assert "KF210" in call.out
-    assert "the topics of 'z' are not declared" in call.err
 
 
 # --- statistics, and watching ----------------------------------------------------------------------

@@ -9,10 +9,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.core.apply_result import ApplyReport
-from kafkaform.core.model import ResourceRef
+from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
+from kafkaform.core.model import Create, Delete, ResourceRef, Risk, RiskAssessment, Status
 from kafkaform.core.operations import AlterConfigs, Operation
-from kafkaform.core.plans import Plan
+from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.apply import apply_to_json, describe, render_apply, summarise_apply
 from kafkaform.resources.replicas.operations import Reassign
@@ -88,6 +88,22 @@ def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     verbose = render_apply(report, verbose=True).plain
     assert sum(line.startswith(("  + ", "  = ", "  ! ")) for line in verbose.split("\n")) == len(names)
     assert "…" not in verbose
+
+
+def test_untried_creations_are_summarized_and_deletions_listed() -> None:
+    lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
+    doomed = [f"z{i:03}" for i in range(250)]
+    changes = [
+        *(Create(topic(f"t{i:03}"), {"partitions": 3}) for i in range(300)),
+        *(Delete(topic(name), "id", {}, lost) for name in doomed),
+    ]
+    planned = [PlannedChange(change, Status.PLANNED) for change in changes]
+    results = tuple(ResourceResult(each, Result.NOT_TRIED, "stopped") for each in planned)
+    lines = render_apply(ApplyReport(results, interrupted=True)).plain.split("\n")
+    assert "  … 100 more not tried: topics t200 to t299 (--verbose lists them)" in lines
+    title = lines.index("  ! 250 topics  delete not tried")
+    assert lines[title + 1].strip().split(", ") == doomed
+    assert lines[-1].startswith("Interrupted: 550 not tried.")
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, RiskAssessment, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
-from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.equal_changes import equal_changes, mask_name
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
 from tests.support.plans.scenes import DAY, QUIET, WEEK, absent, create_topic, declare_topic, topic
@@ -39,21 +37,18 @@ def build_desired(scene: str, name: str) -> Desired:
     return replace(desired, intent=replace(desired.intent, keyed=None))
 
 
-def scene_of(scene: str, number: int, *, sizes: bool = False, allow: str = "") -> tuple[Plan, MemoryCluster]:
+def scene_of(scene: str, number: int) -> Plan:
     """A plan that does the same to some topics, among four times as many that stay."""
     memory = MemoryCluster()
     names = [f"orders-{i:03}" for i in range(number)]
     kept = [f"kept-{i:04}" for i in range(number * 4)]
     for name in names:
         create_topic(memory, name, 6, retention_ms=WEEK)
-        if sizes:
-            memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
     for name in kept:
         create_topic(memory, name)
     desired = [*(build_desired(scene, name) for name in names), *map(declare_topic, kept)]
-    grants = (Grant("*", allow),) if allow else ()
     settings = Settings(rules={**QUIET, "KF401": "off"})
-    return build_plan(Request(desired, allow=grants), memory, settings, None), memory
+    return build_plan(Request(desired), memory, settings, None)
 
 
 def names_in(plan: Plan) -> list[str]:
@@ -63,7 +58,7 @@ def names_in(plan: Plan) -> list[str]:
 @pytest.mark.parametrize("number", [1, 2, 20])
 @pytest.mark.parametrize("scene", SCENES)
 def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> None:
-    plan, _ = scene_of(scene, number)
+    plan = scene_of(scene, number)
     text, markdown = render_plan(plan, width=80).plain, render_plan_markdown(plan)
     for name in names_in(plan):
         assert re.search(rf"\b{name}\b", text)
@@ -76,19 +71,6 @@ def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> N
     if number == 20:
         assert max(map(len, text.splitlines())) <= 80
         assert max(len(text.splitlines()), len(markdown.splitlines())) <= SCREEN
-
-
-def test_different_amounts_are_listed_beside_names() -> None:
-    plan, _ = scene_of("cut", 20, sizes=True)
-    lines = render_plan(plan, width=80).plain.splitlines()
-    text = " ".join(" ".join(lines).split())
-    assert len(lines) <= SCREEN + 4
-    assert "orders-000 (1.0 MiB), orders-001 (2.0 MiB)" in text
-    assert "(the topic holds the amount beside its name)" in text
-    markdown = render_plan_markdown(plan)
-    assert "`Topic/orders-019` (20.0 MiB)" in markdown
-    saved = plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]
-    assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
 
 
 def different_scene(number: int) -> Plan:
@@ -130,7 +112,7 @@ def test_few_different_changes_keep_sentences() -> None:
 
 
 def test_refusal_explained_by_finding_refers_to_finding() -> None:
-    plan, _ = scene_of("increase", 20)
+    plan = scene_of("increase", 20)
     message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
     refused = tuple(
         replace(change, status=Status.REFUSED, reason=f"KF404: {message}", remedy=advice)
@@ -145,7 +127,7 @@ def test_refusal_explained_by_finding_refers_to_finding() -> None:
 
 
 def test_consents_of_few_resources_are_written_as_options() -> None:
-    plan, _ = scene_of("cut", 3)
+    plan = scene_of("cut", 3)
     text = render_plan(plan).plain
     flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
     assert f"consent: {flags}\n" in text

@@ -13,22 +13,12 @@ from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.model import Create, Delete, ResourceRef, Risk, RiskAssessment, Status
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.plans import Plan, PlannedChange
-from kafkaform.plan.summary import word_consent_count
-from kafkaform.report.apply import apply_to_json, describe, render_apply, summarise_apply
+from kafkaform.report.apply import apply_to_json, describe, render_apply
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.applies import NO
-from tests.support.plans.scenes import (
-    DAY,
-    WEEK,
-    FakeClock,
-    absent,
-    create_topic,
-    declare_topic,
-    plan_for,
-    topic,
-)
+from tests.support.plans.scenes import WEEK, FakeClock, absent, create_topic, declare_topic, plan_for, topic
 
 A = topic("a")
 
@@ -38,16 +28,6 @@ def report_of(plan: Plan, memory: MemoryCluster) -> ApplyReport:
 
 
 # --- text ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("number", [1, 3])
-def test_summary_counts_consents(memory: MemoryCluster, number: int) -> None:
-    for name in "abc"[:number]:
-        create_topic(memory, name, retention_ms=WEEK)
-    report = report_of(
-        plan_for(memory, *(declare_topic(n, retention_ms=DAY) for n in "abc"[:number])), memory
-    )
-    assert word_consent_count(number) in summarise_apply(report)
 
 
 def test_success_matches_golden(memory: MemoryCluster, golden: SnapshotAssertion) -> None:

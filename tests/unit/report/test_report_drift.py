@@ -22,7 +22,7 @@ from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
-from kafkaform.report.drift_wording import describe_field_since, describe_resource_since, summary_sentence
+from kafkaform.report.drift_wording import describe_field_since, describe_resource_since
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
@@ -132,19 +132,6 @@ def test_unrestored_drift_is_always_listed(memory: MemoryCluster, status: Status
     )
     lines = text(replace(drift, resources=held)).splitlines()
     assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
-
-
-@pytest.mark.parametrize(
-    ("numbers", "sentence"),
-    [
-        ({"unknown": 1}, "Incomplete: 0 declared resources, as declared. Also 1 resource not visible to"),
-        ({"unmanaged": 2}, "No drift: 0 declared resources, all as declared. Also 2 unmanaged topics."),
-    ],
-)
-def test_verdict_counts_unknown_and_unmanaged(numbers: dict[str, int], sentence: str) -> None:
-    refs = {name: tuple(topic(f"t{i}") for i in range(number)) for name, number in numbers.items()}
-    plan = Plan("memory", unknown=refs.get("unknown", ()))
-    assert summary_sentence(Drift(plan, unmanaged=refs.get("unmanaged"))).startswith(sentence)
 
 
 # --- since when ------------------------------------------------------------------------------------
@@ -351,18 +338,6 @@ def test_drift_metrics_match_report(memory: MemoryCluster) -> None:
         **{("kafkaform_unmanaged", "prod", kind): int(kind == "Topic") for kind in KINDS},
     }
     assert samples(drift_metrics(some_drift(memory), "prod", 12.5)) == expected
-
-
-def test_metric_label_is_kind_noun(memory: MemoryCluster) -> None:
-    families = text_string_to_metric_families(drift_metrics(some_drift(memory), "prod", 1))
-    labels = [s.labels for f in families for s in f.samples if s.name == "kafkaform_drift_fields"]
-    assert labels[0] == {
-        "cluster": "prod",
-        "kind": "Topic",
-        **dict.fromkeys((kind.words.noun for kind in KINDS.values()), ""),
-        "topic": "cut",
-        "drift": "differs",
-    }
 
 
 def test_metrics_omit_what_was_not_requested() -> None:

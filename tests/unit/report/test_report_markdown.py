@@ -93,17 +93,6 @@ def left_out(text: str) -> int:
 # --- what a reviewer sees --------------------------------------------------------------------------
 
 
-def test_replicas_are_counted_in_table_and_listed_in_details() -> None:
-    before, after = ",".join(["1"] * 200), ",".join(["1:2"] * 200)
-    assessment = RiskAssessment(Risk.DISRUPTIVE, "replica-move", "200 replicas are copied (1.2 GiB)")
-    change = Update(topic("t"), "id", (FieldChange("placement", before, after, before, after, assessment),))
-    markdown = render_plan_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
-    assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
-    assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")
-    assert "`placement: partitions 0, 1, 2, " in read_fold(markdown, "Changes in full")
-    assert len(read_fold(markdown, "Changes in full")) < 800
-
-
 # --- length ----------------------------------------------------------------------------------------
 
 

@@ -122,21 +122,6 @@ def test_pictures_have_labels_or_are_hidden(html: str) -> None:
             assert len(row.all("th", "td")) == len(head.all("th"))
 
 
-def test_topics_are_sorted_by_skew_and_linked() -> None:
-    page = parse_html(render_skew_html(samples.report(*samples.everything())))
-    index = page.all("table")[0]
-    names = [item.all("th")[0].text for item in index.all("tbody")[0].all("tr")]
-    assert names[:3] == ["payments.v1", "imports.v1", "events.v1"]
-    assert names[-1] == "orders.v1"
-    assert list(sections(page)) == ["Findings", *names]
-    targets = {item.attributes["id"]: item.text for item in page.all("h2") if "id" in item.attributes}
-    assert [targets[item.attributes["href"][1:]] for item in index.all("a")] == names
-    row = index.all("tbody")[0].all("tr")[0]
-    assert [item.text for item in row.all("td")] == [
-        "hot keys", "breaks its policy", "4.3", "30 %", "200,000", "0 %", "12",
-    ]  # fmt: skip
-
-
 # --- a topic -----------------------------------------------------------------------------------------
 
 
@@ -162,35 +147,6 @@ def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
         (whiskers,) = [item for item in figure.all("path") if item.attributes["class"] == "whisker"]
         assert whiskers.attributes["d"].count("M") == 12
         assert "4.3 times the mean" in figure.text
-
-
-def test_lorenz_curve_is_below_diagonal() -> None:
-    for topic in (samples.hot(), samples.large(partitions=1000)):
-        figure = chart(render_topic(topic), "Lorenz curve")
-        (line,) = [item for item in figure.all("path") if item.attributes["class"] == "line"]
-        numbers = [float(item) for item in re.findall(r"[\d.]+", line.attributes["d"])]
-        points = list(zip(numbers[::2], numbers[1::2], strict=True))
-        assert (points[0], points[-1]) == ((0, 1000), (1000, 0))
-        assert all(1000 - y <= x + 1 for x, y in points)
-        assert [x for x, _ in points] == sorted(x for x, _ in points)
-        assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
-    assert "Gini 0.28" in chart(render_topic(samples.hot()), "Lorenz curve").text
-
-
-def test_prediction_marks_current_count_and_has_table() -> None:
-    topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
-    section = render_topic(topic)
-    figure = chart(section, "Predicted")
-    assert "now: 12" in figure.text
-    assert [item.text for item in figure.all("circle")] == [
-        "24 partitions: 3", "48 partitions: 3.01", "96 partitions: 3.02", "measured now: 4.3",
-    ]  # fmt: skip
-    (mark,) = [item for item in figure.all("line") if item.attributes["class"] == "mark"]
-    measured = figure.all("circle")[-1]
-    assert mark.attributes["x1"] == measured.attributes["cx"]
-    (table,) = [item for item in section.all("table") if "Keys move" in item.text]
-    rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")[1:]]
-    assert rows[1] == ["48", "3.01", "2.98 to 3.04", "3.01", "2.98 to 3.04", "50 %", "50 %", "49 to 51 %"]
 
 
 # --- the trend ---------------------------------------------------------------------------------------

@@ -100,30 +100,6 @@ def test_undeclared_resource_is_marked_if_manifests_were_read() -> None:
         assert text(TopicStatus("t", observed, declared=declared)).split("\n")[0].endswith(ending)
 
 
-@pytest.mark.parametrize(
-    ("width", "left_out"),
-    [
-        (120, set()),
-        (100, {"DECLARED"}),
-        (90, {"DECLARED", "TEAM"}),
-        (80, {"DECLARED", "TEAM", "GROUPS"}),
-        (60, {"DECLARED", "TEAM"}),
-    ],
-)
-def test_columns_are_omitted_for_long_names(width: int, left_out: set[str]) -> None:
-    name = "checkout.payments.authorised.v1"
-    rows = (
-        TopicStatus(
-            name, build_observed(name), True, "checkout", DataSize(1395864371, 6), ("ledger", "reports")
-        ),
-        TopicStatus("t", build_observed(), declared=False),
-    )
-    header, row, *_ = text(*rows, width=width).split("\n")
-    columns = {"TOPIC", "PARTITIONS", "RF", "RETENTION", "SIZE", "GROUPS", "TEAM", "DECLARED"}
-    assert set(header.split()) == columns - left_out
-    assert (row == name) == (width == 60), "what no column makes room for has a line of its own"
-
-
 def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
     groups = [GroupStatus(f"g-{i}", GROUP if i < 2 else idle, declared=i > 3) for i in range(20)]

@@ -138,13 +138,6 @@ def test_safe_changes_above_200_are_summarized() -> None:
     assert not has_line(verbose, "…")
 
 
-def test_single_change_above_200_is_listed() -> None:
-    changes = (Create(topic(f"c{i:03}"), {"partitions": 1}) for i in range(201))
-    lines = lines_of(Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes)))
-    assert len(names_below(lines, r"  \+ 201 topics")) == 201
-    assert not has_line(lines, "…")
-
-
 LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
 
 

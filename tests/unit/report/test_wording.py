@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import shlex
 from collections.abc import Callable
@@ -29,17 +28,13 @@ from kafkaform.core.printable import split_code
 from kafkaform.core.wording import command, setting, spans
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan import planning
-from kafkaform.report.drift import render_drift, render_drift_markdown
-from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
 from tests.support.markdown import parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import HEADER, Story
-from tests.support.plans.drift import drift_in
+from tests.support.plans.audit import Story
 from tests.support.plans.scenes import QUIET, create_topic, topic
 
 HOSTILE = [
@@ -179,28 +174,3 @@ def test_suggested_consent_covers_named_resource_only(name: str) -> None:
     assert not grant.covers(group("other"), "delete")
     found = parse_markdown(render_plan_markdown(plan)).spans
     assert flag in [value for span in found for value in read_allow_values(span)]
-
-
-@hostile
-def test_drift_commands_keep_names_in_every_format(name: str) -> None:
-    cluster, desired = tombstone(name)
-    drift = drift_in(cluster, desired)
-    (drifted,) = drift.resources
-    reach = CommandContext(("my topics",), ("--cluster", "a;b"))
-    restore, accept = plan_restoration(drifted, reach).command, plan_acceptance(drifted, reach).command
-    assert restore is not None
-    assert accept is not None
-    for text, options in ((restore, ["my topics", "a;b"]), (accept, [name, "a;b"])):
-        words = shlex.split(text)
-        assert {*options} <= {*words}
-    assert Grant.parse(shlex.split(restore)[shlex.split(restore).index("--allow") + 1]).covers(
-        group(name), "delete"
-    )
-    for shown in (
-        render_drift(drift, HEADER, reach, verbose=True, width=80).plain,
-        *parse_markdown(render_drift_markdown(drift, HEADER, reach)).spans,
-    ):
-        for line in shown.splitlines():
-            if "kafkaform get" in line:
-                assert name in shlex.split(line[line.index("kafkaform ") :])
-    assert json.dumps(accept) in drift_to_json(drift, HEADER, reach)

@@ -466,6 +466,14 @@ def closure(wanted: list[str]) -> set[str]:
     return found
 
 
+def test_pre_commit_hook_reads_all_manifests_together() -> None:
+    hooks: Any = load(ROOT / ".pre-commit-hooks.yaml")
+    [hook] = hooks
+    assert (hook["id"], hook["language"], hook["types"]) == ("kafkaform-validate", "python", ["yaml"])
+    # Files one by one would hide that two of them declare the same topic.
+    assert hook["pass_filenames"] is False
+
+
 def test_cron_lines_are_valid() -> None:
     lines = [line for line in (CI / "crontab").read_text("utf-8").splitlines() if line and line[0] != "#"]
     jobs = [line for line in lines if "=" not in line.split()[0]]

@@ -119,7 +119,7 @@ class Team:
     def create(self, name: str, partitions: int = 1, **configs: str) -> str:
         """Create a topic on the cluster by other means than kafkaform; returns its full name."""
         with connect(self.project.servers) as cluster:
-            return make_topic(cluster, self.project.prefix + name, partitions, **configs)
+            return make_topic(cluster, self.project.prefix + name, partitions, 1, (), **configs)
 
     def locally(self, *arguments: object) -> Call:
         """Call kafkaform as somebody who works in the clone."""

@@ -73,7 +73,7 @@ def test_many_safe_results_are_summarized_and_failures_listed() -> None:
 def test_untried_creations_are_summarized_and_deletions_listed() -> None:
     lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
     doomed = [f"z{i:03}" for i in range(250)]
-    changes = [
+    changes: list[Create | Delete] = [
         *(Create(topic(f"t{i:03}"), {"partitions": 3}) for i in range(300)),
         *(Delete(topic(name), "id", {}, lost) for name in doomed),
     ]

@@ -55,13 +55,3 @@ def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
     assert len(pip) == 2
     assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in pip)
     assert "PIP_NO_CACHE_DIR=1" in list_arguments("ENV")[0]
-    assert {name for name, _ in INSTRUCTIONS} == {
-        "ARG",
-        "FROM",
-        "WORKDIR",
-        "RUN",
-        "ENV",
-        "COPY",
-        "USER",
-        "ENTRYPOINT",
-    }

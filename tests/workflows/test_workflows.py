@@ -474,17 +474,6 @@ def test_pre_commit_hook_reads_all_manifests_together() -> None:
     assert hook["pass_filenames"] is False
 
 
-def test_cron_lines_are_valid() -> None:
-    lines = [line for line in (CI / "crontab").read_text("utf-8").splitlines() if line and line[0] != "#"]
-    jobs = [line for line in lines if "=" not in line.split()[0]]
-    assert len(jobs) == 2
-    for job in jobs:
-        *times, command = job.split(None, 5)
-        assert all(re.fullmatch(r"[\d*/,-]+", time) for time in times)
-        assert "%" not in command  # which cron takes for a line break
-        subprocess.run(["bash", "-n", "-c", command], check=True)
-
-
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_units_are_valid(tmp_path: Path) -> None:
     for name in ("kafkaform-drift.service", "kafkaform-drift.timer"):

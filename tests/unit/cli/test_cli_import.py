@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.foreign.examples import EXAMPLES
-from tests.support.plans.scenes import group, topic
+from tests.support.plans.scenes import topic
 
 STATE = """\
 topics:
@@ -177,19 +176,3 @@ def test_import_is_stopped_before_it_writes(
     assert str(reason) in call.err
     assert [*file.parent.iterdir()] == [file]
     assert file.read_text() == text
-
-
-def test_written_schemas_are_linked(project: Project, connected: Connected, prefix: str) -> None:
-    create_topics(connected, {f"{prefix}a": (1, {})})
-    start = CommitInitialOffsets(group(f"{prefix}g"), {f"{prefix}a": "earliest"})
-    assert connected.execute([start]) == [None]
-    project.write("schemas/manifest.schema.json", "{}")
-    project.run("import", "--match", f"{prefix}*").needs(0)
-    first = {
-        file.stem: file.read_text().split("\n")[0] for file in (project.folder / "topics").rglob("*.yaml")
-    }
-    assert first == {
-        f"{prefix}a": "# yaml-language-server: $schema=../schemas/manifest.schema.json",
-        f"{prefix}g": "# yaml-language-server: $schema=../../schemas/manifest.schema.json",
-    }
-    project.run("plan", "--detailed-exitcode").needs(0)

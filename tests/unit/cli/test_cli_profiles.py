@@ -142,18 +142,6 @@ def test_profile_limit_is_reported_per_environment(
     assert beyond == scopes
 
 
-def test_profile_limits_apply_to_extending_profiles_unless_waived(project: Project) -> None:
-    configure(project, {**PROFILES, "audit": {"extends": "events", "Topic": {"retention": "90d"}}})
-    spec, reason = {"profile": "audit"}, {"annotations": {"kafkaform/waive.profile/events": "the law"}}
-    project.write("topics/a.yaml", manifest("a", spec))
-    project.run("validate").needs(1)
-    assert "at most 30d" in project.run("rules", "profile/events").needs(0).out
-    project.write("topics/a.yaml", manifest("a", spec, reason))
-    project.run("validate").needs(0)
-    project.write("topics/a.yaml", manifest("a", {"partitions": 99, "retention": "90d"}))
-    project.run("validate").needs(0)
-
-
 def test_import_derives_profiles(project: Project, connected: Connected) -> None:
     for number in range(6):
         create_topic(connected, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")

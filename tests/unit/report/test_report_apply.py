@@ -5,44 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-from syrupy.assertion import SnapshotAssertion
-
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.model import Create, Delete, ResourceRef, Risk, RiskAssessment, Status
-from kafkaform.core.operations import AlterConfigs, Operation
-from kafkaform.core.plans import Plan, PlannedChange
-from kafkaform.report.apply import apply_to_json, describe, render_apply
-from kafkaform.resources.replicas.operations import Reassign
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from kafkaform.core.plans import PlannedChange
+from kafkaform.report.apply import apply_to_json, render_apply
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.applies import NO
-from tests.support.plans.scenes import WEEK, FakeClock, absent, create_topic, declare_topic, plan_for, topic
-
-A = topic("a")
-
-
-def report_of(plan: Plan, memory: MemoryCluster) -> ApplyReport:
-    return apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
+from tests.support.plans.scenes import FakeClock, create_topic, declare_topic, plan_for, topic
 
 
 # --- text ------------------------------------------------------------------------------------------
-
-
-def test_success_matches_golden(memory: MemoryCluster, golden: SnapshotAssertion) -> None:
-    for name in ("changed", "doomed"):
-        create_topic(memory, name)
-    plan = plan_for(
-        memory, declare_topic("new"), declare_topic("changed", 6, retention_ms=WEEK), absent("doomed")
-    )
-    reports = [
-        report_of(plan, memory),
-        report_of(plan, memory),
-        ApplyReport(()),
-        ApplyReport((), interrupted=True),
-    ]
-    assert "\n\n".join(render_apply(report).plain for report in reports) == golden(name="success.txt")
 
 
 def test_many_safe_results_are_summarized_and_failures_listed() -> None:
@@ -54,7 +27,7 @@ def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     failing = names[400:650]
     for name in failing:
         memory.fail_next(NO, topic(name))
-    report = report_of(plan, memory)
+    report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
     lines = render_apply(report, width=80).plain.split("\n")
     heads = [line for line in lines if line.startswith(("  + ", "  = ", "  ! "))]
     assert heads == [
@@ -84,28 +57,6 @@ def test_untried_creations_are_summarized_and_deletions_listed() -> None:
     title = lines.index("  ! 250 topics  delete not tried")
     assert lines[title + 1].strip().split(", ") == doomed
     assert lines[-1].startswith("Interrupted: 550 not tried.")
-
-
-@pytest.mark.parametrize(
-    ("operation", "words"),
-    [
-        (CreateTopic(A, 1, 3, {}), "1 partition, 3 replicas each"),
-        (CreateTopic(A, 1200, 1, {}), "1,200 partitions, 1 replica each"),
-        (
-            AlterConfigs(A, {"retention.ms": "-1"}, ("flush.ms",)),
-            "flush.ms = (unset), retention.ms = unlimited (-1)",
-        ),
-        (AlterConfigs(A, {"vendor.key": "a\nb\x1b"}), r"vendor.key = a\nb\x1b"),
-        (AddPartitions(A, 6, 12), "partitions 6 → 12"),
-        (DeleteTopic(A, "id"), "everything"),
-        (Reassign(A, {0: (1,), 3: (2,)}, {0: (1, 2, 3), 3: (2, 1)}), "2 partitions: 3 replicas added"),
-        (Reassign(A, {0: (1, 2)}, {0: (1, 3)}), "1 partition: replica moves from broker 2 to 3"),
-        (Reassign(A, {0: (1, 2)}, {0: (1,)}), "1 partition: replica dropped from broker 2"),
-        (Reassign(A, {0: (1, 2)}, {0: (2, 1)}), "1 partition: a different preferred leader"),
-    ],
-)
-def test_operations_are_described(operation: Operation, words: str) -> None:
-    assert describe(operation) == words
 
 
 # --- hostile text ----------------------------------------------------------------------------------

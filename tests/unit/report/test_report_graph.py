@@ -55,30 +55,6 @@ def test_tombstones_are_not_in_graph() -> None:
     assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 
 
-def test_live_graph_has_undeclared_topics_and_groups() -> None:
-    groups = [
-        reader("shop", ("orders.v1", 5), ("orders.v1", 7), ("orders.v1", None)),
-        reader("stray", ("orders.v1", 1), ("found.v1", None), ("app-changelog", 3)),
-    ]
-    graph = build_graph(SHOP, live(groups, "orders.v1", "found.v1", "app-changelog"), CHANGELOGS)
-    assert [(n.ref.name, n.declared, n.live) for n in graph.nodes] == [
-        ("carts.v1", True, False),
-        ("found.v1", False, True),
-        ("orders.v1", True, True),
-        ("slip.v1", False, False),
-        ("audit", True, False),
-        ("shop", True, True),
-        ("stray", False, True),
-    ]
-    assert edges(graph) == [
-        ("found.v1", "stray", False, True, None),
-        ("orders.v1", "audit", True, False, None),
-        ("orders.v1", "shop", True, True, 12),
-        ("orders.v1", "stray", False, True, 1),
-        ("slip.v1", "shop", True, False, None),
-    ]
-
-
 def test_ignored_topic_named_by_manifest_is_live() -> None:
     desired = [build_desired(group("g"), "app-changelog")]
     graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)

@@ -9,7 +9,6 @@ import pytest
 from rich.cells import cell_len
 
 from kafkaform.core.values import replace
-from kafkaform.report.bars import MARK
 from kafkaform.report.page import Page
 from kafkaform.report.skew import render_skew, render_skew_markdown
 from spark_validation.results import SkewFinding, SkewReport, SkewVerdict, TopicResult
@@ -22,17 +21,6 @@ def render_topics(*topics: TopicResult, width: int | None = 80, verbose: bool = 
 
 def lines(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> list[str]:
     return render_topics(*topics, width=width, verbose=verbose).plain.split("\n")
-
-
-def body(shown: list[str], header: str) -> list[list[str]]:
-    """The words of the lines between a table's header and the next empty line."""
-    start = next(number for number, line in enumerate(shown) if line.strip().startswith(header))
-    rows = []
-    for line in shown[start + 1 :]:
-        if not line.strip():
-            break
-        rows.append(line.split())
-    return rows
 
 
 # --- what is said ----------------------------------------------------------------------------------
@@ -88,18 +76,6 @@ def test_keys_are_printed_only_if_in_report(render: Callable[[SkewReport], str |
 
 
 # --- tables ----------------------------------------------------------------------------------------
-
-
-def test_verbose_shows_every_partition_member_and_key() -> None:
-    shown = lines(samples.large(), verbose=True)
-    assert [row[0] for row in body(shown, "PARTITION")] == [str(number) for number in range(120)]
-    assert len(body(shown, "MEMBER")) == 122
-    assert body(shown, "MEMBER")[-1] == ["122", "0", "%", "-", MARK]
-    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{item}", 0.02) for item in range(14)))
-    for verbose, number in ((False, 10), (True, 14)):
-        rows = body(lines(made, verbose=verbose), "KEY SHA-256")
-        assert len([row for row in rows if "B" in row]) == number
-    assert any(line.startswith("  … 4 more keys ") for line in lines(made))
 
 
 # --- widths, room and hostile text -----------------------------------------------------------------

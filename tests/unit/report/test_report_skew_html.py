@@ -125,30 +125,6 @@ def test_pictures_have_labels_or_are_hidden(html: str) -> None:
 # --- a topic -----------------------------------------------------------------------------------------
 
 
-def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
-    section = render_topic(samples.hot())
-    for title in ("By records", "By bytes"):
-        figure = chart(section, title)
-        bars = figure.all("rect")
-        assert len(bars) == 12
-        heights = [float(bar.attributes["height"].rstrip("%")) for bar in bars]
-        # 43 of 120 weights lie on partition 4, and 7 on each other one.
-        assert heights[4] / heights[0] == pytest.approx(43 / 7, rel=0.01)
-        assert [bar.attributes["class"] for bar in bars].count("hot") == 1
-        assert bars[4].attributes["class"] == "hot"
-        assert bars[4].text == "partition 4: 35.8 %"
-        ground = [
-            float(value.attributes["y"].rstrip("%")) + height
-            for value, height in zip(bars, heights, strict=True)
-        ]
-        assert ground == pytest.approx([100] * 12, abs=0.11)
-        (mean,) = [item for item in figure.all("line") if item.attributes["class"] == "level"]
-        assert 100 - float(mean.attributes["y1"].rstrip("%")) == pytest.approx(heights[0] * 10 / 7, rel=0.01)
-        (whiskers,) = [item for item in figure.all("path") if item.attributes["class"] == "whisker"]
-        assert whiskers.attributes["d"].count("M") == 12
-        assert "4.3 times the mean" in figure.text
-
-
 # --- the trend ---------------------------------------------------------------------------------------
 
 

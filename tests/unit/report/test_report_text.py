@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 import pytest
 from hypothesis import given
@@ -32,7 +31,7 @@ from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, headline, summary_sentence
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -79,63 +78,8 @@ def test_given_consent_is_not_requested_again() -> None:
     assert not has_line(lines, "--allow", "retention-cut")
 
 
-def test_every_name_and_note_is_listed_if_verbose() -> None:
-    plan = Plan(
-        "c",
-        unmanaged=tuple(topic(f"m{i:03}") for i in range(12)),
-        undeclared=tuple(UndeclaredConfig(topic(f"u{i:03}"), "config.k", "1") for i in range(30)),
-        unknown=tuple(topic(f"s{i:03}") for i in range(25)),
-        diagnostics=(Diagnostic("KF2", Severity.INFO, "by the way"),),
-    )
-    short, long = lines_of(plan), lines_of(plan, verbose=True)
-    assert all(has_line(short, str(ref)) for ref in plan.unknown), "somebody has to look after these"
-    for ref in (*plan.unmanaged, *plan.unknown, *(u.ref for u in plan.undeclared)):
-        assert has_line(long, str(ref))
-    assert has_line(long, "by the way")
-    assert not has_line(long, "…")
-
-
 def retentions(prefix: str, number: int, assessment: RiskAssessment) -> Iterator[Update]:
     return (update(retention("1", "2", assessment), name=f"{prefix}{i:03}") for i in range(number))
-
-
-def names_below(lines: list[str], title: str) -> list[str]:
-    """The names that follow the titles of entries of many resources."""
-    names: list[str] = []
-    for number, line in enumerate(lines):
-        if re.fullmatch(title, line):
-            body = takewhile(
-                lambda text: text.startswith("      ") and "  " not in text.strip(), lines[number + 1 :]
-            )
-            names += re.findall(r"[^\s,]+", " ".join(body))
-    return names
-
-
-def test_safe_changes_above_200_are_summarized() -> None:
-    groups = [Create(ResourceRef("ConsumerGroup", f"g{i}"), {"offsets.t": "earliest"}) for i in range(200)]
-    changes: list[Change] = [
-        *(Create(topic(f"c{i:04}"), {"partitions": 1}) for i in range(1_500)),
-        *groups,
-        *retentions("u", 250, RiskAssessment()),
-        update(FieldChange("partitions", 1, 2), name="u999"),
-    ]
-    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes))
-    lines = lines_of(plan, width=80)
-    assert names_below(lines, r"  \+ 200 topics") == [f"c{i:04}" for i in range(200)]
-    assert names_below(lines, r"  \+ 200 consumer groups") == [group.ref.name for group in groups]
-    assert names_below(lines, "  ~ 200 topics") == [f"u{i:03}" for i in range(200)]
-    assert lines[-7:] == [
-        "",
-        "  … 1,300 more to create: topics c0200 to c1499 (--verbose lists them)",
-        "",
-        "  … 51 more to update: retention.ms, partitions of topics u200 to u999",
-        "  (--verbose lists them)",
-        "",
-        "Plan: 1,700 to create, 251 to update, 0 unchanged. Not validated by the brokers.",
-    ]
-    verbose = lines_of(plan, verbose=True)
-    assert sum(line.startswith(("  + ", "  ~ ")) for line in verbose) == len(changes)
-    assert not has_line(verbose, "…")
 
 
 LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
@@ -224,22 +168,6 @@ def test_error_on_unchanged_resource_is_printed() -> None:
     assert has_line(lines, "1 note on an unchanged resource")
 
 
-def test_finding_equal_to_reason_is_printed_once() -> None:
-    plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
-    found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
-    refused = plan_of(update(retention("1", "2", RiskAssessment())), Status.REFUSED, "KF109: it is 4")
-    because = Diagnostic("KF109", Severity.ERROR, "it is 4", ref=topic("t"))
-    for shown, reason in (
-        (replace(plan, diagnostics=(found,)), CUT.reason),
-        (replace(refused, diagnostics=(because,)), "it is 4"),
-    ):
-        assert sum(reason in line for line in lines_of(shown)) == 1
-    # What it is about decides, not how it is worded.
-    reworded = replace(found, message="t: 3 GiB are deleted")
-    assert not has_line(lines_of(replace(plan, diagnostics=(reworded,))), "3 GiB")
-    assert has_line(lines_of(replace(refused, diagnostics=(reworded,))), "KF403", "3 GiB")
-
-
 def test_saved_plan_shows_provenance() -> None:
     line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
     assert render_provenance(HEADER).plain == line
@@ -302,21 +230,6 @@ def test_transitions_are_formatted(
 ) -> None:
     field = FieldChange("config.retention.ms", before[0], after[0], before[1], after[1])
     assert str(format_field(update(field), field)) == shown
-
-
-@pytest.mark.parametrize(
-    ("kind", "path", "value", "shown"),
-    [
-        ("Topic", "partitions", 12, "12"),
-        ("Topic", "config.vendor.key.ms", "1000", "1000"),
-        ("ConsumerGroup", "config.consumer.session.timeout.ms", "50000", "50s (50000)"),
-        ("Topic", "config.retention.bytes", "2073741824", "1.9 GiB (2073741824)"),
-        ("Topic", "config.retention.bytes", str(2 * 2**30), "2 GiB (2147483648)"),
-        ("Topic", "config.retention.ms", "1234567", "20m 34.567s (1234567)"),
-    ],
-)
-def test_value_of_known_key_has_unit(kind: str, path: str, value: FieldValue, shown: str) -> None:
-    assert str(format_value(kind, path, value)) == shown
 
 
 def test_long_values_are_truncated_around_difference() -> None:

@@ -14,7 +14,6 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.applies import NO
 from tests.support.plans.scenes import FakeClock, create_topic, declare_topic, plan_for, topic
 
-
 # --- text ------------------------------------------------------------------------------------------
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.model import (
+    SAFE,
     Change,
     Create,
     Delete,
@@ -48,14 +49,12 @@ def retention(before: FieldValue, after: FieldValue, assessment: RiskAssessment 
     return FieldChange("config.retention.ms", before, after, before, after, assessment)
 
 
-def plan_of(
-    change: Change, status: Status = Status.PLANNED, reason: str | None = None, remedy: str | None = None
-) -> Plan:
-    return Plan("c1", (PlannedChange(change, status, Location("topics/t.yaml", 7), reason, remedy),))
+def plan_of(change: Change, status: Status = Status.PLANNED) -> Plan:
+    return Plan("c1", (PlannedChange(change, status, Location("topics/t.yaml", 7)),))
 
 
-def lines_of(plan: Plan, *, verbose: bool = False, width: int | None = None) -> list[str]:
-    return render_plan(resolve_consents(plan), HEADER, verbose=verbose, width=width).plain.split("\n")
+def lines_of(plan: Plan, *, verbose: bool = False) -> list[str]:
+    return render_plan(resolve_consents(plan), HEADER, verbose=verbose).plain.split("\n")
 
 
 def has_line(lines: list[str], *parts: str) -> bool:
@@ -78,36 +77,29 @@ def test_given_consent_is_not_requested_again() -> None:
     assert not has_line(lines, "--allow", "retention-cut")
 
 
-def retentions(prefix: str, number: int, assessment: RiskAssessment) -> Iterator[Update]:
-    return (update(retention("1", "2", assessment), name=f"{prefix}{i:03}") for i in range(number))
-
-
+LONGER = update(retention("1", "2", SAFE))
 LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
 
 
 @pytest.mark.parametrize(
     ("change", "status", "origin"),
     [
-        *(
-            (update(retention("1", "2", RiskAssessment())), held, None)
-            for held in Status
-            if held != "planned"
-        ),
+        *((LONGER, held, None) for held in Status if held != "planned"),
         (update(retention("1", "2")), Status.PLANNED, None),
         (update(retention("1", "2", RiskAssessment(Risk.DISRUPTIVE, "h"))), Status.PLANNED, None),
         (Create(topic("t"), {}, RiskAssessment(Risk.DISRUPTIVE, "h")), Status.PLANNED, None),
-        (Delete(topic("t"), None, {}, RiskAssessment()), Status.PLANNED, None),
-        (update(retention("1", "2", RiskAssessment()), LATER), Status.PLANNED, None),
-        (update(retention("1", "2", RiskAssessment())), Status.PLANNED, ChangeOrigin.DRIFT),
-        (update(retention("1", "2", RiskAssessment())), Status.PLANNED, ChangeOrigin.MIXED),
+        (Delete(topic("t"), None, {}, SAFE), Status.PLANNED, None),
+        (update(retention("1", "2", SAFE), LATER), Status.PLANNED, None),
+        (LONGER, Status.PLANNED, ChangeOrigin.DRIFT),
+        (LONGER, Status.PLANNED, ChangeOrigin.MIXED),
     ],
 )
 def test_changes_needing_attention_are_not_summarized(
     change: Change, status: Status, origin: ChangeOrigin | None
 ) -> None:
     changes: list[PlannedChange] = []
-    for number, safe in enumerate(retentions("safe", 300, RiskAssessment())):
-        changes.append(PlannedChange(safe, Status.PLANNED))
+    for number in range(300):
+        changes.append(PlannedChange(replace(LONGER, ref=topic(f"safe{number:03}")), Status.PLANNED))
         changes.append(PlannedChange(replace(change, ref=topic(f"seen{number:03}")), status, origin=origin))
     lines = lines_of(Plan("c", tuple(changes)))
     heads = [line.strip() for line in lines if re.match("  [-+~!] ", line)]
@@ -133,7 +125,7 @@ CODES = "KF104, KF111, KF212, KF213"
 def test_findings_on_unchanged_resources_are_summarized() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     plan = replace(
-        plan_of(update(retention("1", "2", RiskAssessment()))),
+        plan_of(LONGER),
         unchanged=39,
         diagnostics=(
             *(build_warning(f"other{i}") for i in range(38)),
@@ -161,7 +153,7 @@ def test_findings_on_unchanged_resources_are_summarized() -> None:
 def test_error_on_unchanged_resource_is_printed() -> None:
     errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
     waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
-    plan = replace(plan_of(update(retention("1", "2", RiskAssessment()))), diagnostics=(*errors, waived))
+    plan = replace(plan_of(LONGER), diagnostics=(*errors, waived))
     lines = lines_of(plan)
     assert all(has_line(lines, "error KF109", found.message) for found in errors)
     assert not has_line(lines, "error KF110")
@@ -178,8 +170,8 @@ def test_saved_plan_shows_provenance() -> None:
     ("change", "status", "style"),
     [
         (Create(topic("t"), {"partitions": 1}), Status.PLANNED, "green"),
-        (update(retention("1", "2", RiskAssessment())), Status.PLANNED, "yellow"),
-        (Delete(topic("t"), None, {}, RiskAssessment()), Status.PLANNED, "red"),
+        (LONGER, Status.PLANNED, "yellow"),
+        (Delete(topic("t"), None, {}, SAFE), Status.PLANNED, "red"),
         (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
     ],
 )

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, ResourceRef, Status
+from kafkaform.core.model import Desired, Location, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
@@ -51,13 +51,6 @@ spec:
 """
 
 
-@pytest.fixture
-def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desired:
-    """A topic with a manifest of its own."""
-    monkeypatch.chdir(tmp_path)
-    return load_manifest(tmp_path, MANIFEST)
-
-
 def load_manifest(folder: Path, text: str, context: Context | None = None) -> Desired:
     file = folder / "orders.yaml"
     file.write_text(text)
@@ -67,24 +60,6 @@ def load_manifest(folder: Path, text: str, context: Context | None = None) -> De
 
 def text(drift: Drift, reach: CommandContext = HERE, **more: Any) -> str:
     return render_drift(drift, HEADER, reach, **more).plain
-
-
-def some_drift(memory: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Drift:
-    """One of each sort."""
-    create_topic(memory, "cut", retention_ms=WEEK)
-    create_topic(memory, "extra", segment_ms=DAY)
-    gone = create_topic(memory, "gone")
-    create_topic(memory, "mine")
-    create_topic(memory, "shrunk", 6)
-    return drift_in(
-        memory,
-        declare_topic("cut", retention_ms=DAY),
-        declare_topic("extra"),
-        absent("gone", uid=gone),
-        declare_topic("missing"),
-        declare_topic("shrunk"),
-        trail=trail,
-    )
 
 
 # --- text ------------------------------------------------------------------------------------------
@@ -306,8 +281,10 @@ def test_foreign_text_is_escaped_in_text_json_and_annotations(drift: Drift) -> N
     assert not verdict.startswith("::")
 
 
-def test_annotations_are_located_in_manifests(memory: MemoryCluster, orders: Desired) -> None:
+def test_annotations_are_located_in_manifests(memory: MemoryCluster) -> None:
     create_topic(memory, "orders", retention_ms=DAY)
+    place = Location("orders.yaml", 9, 3)
+    orders = replace(declare_topic("orders", retention_ms=WEEK), location=place)
     first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
     assert first.startswith(
         "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
@@ -337,7 +314,15 @@ def test_drift_metrics_match_report(memory: MemoryCluster) -> None:
         ("kafkaform_drift_fields", "prod", "differs", "Topic", "shrunk"): 1,
         **{("kafkaform_unmanaged", "prod", kind): int(kind == "Topic") for kind in KINDS},
     }
-    assert samples(drift_metrics(some_drift(memory), "prod", 12.5)) == expected
+    create_topic(memory, "cut", retention_ms=WEEK)
+    create_topic(memory, "extra", segment_ms=DAY)
+    gone = create_topic(memory, "gone")
+    create_topic(memory, "mine")
+    create_topic(memory, "shrunk", 6)
+    named = map(declare_topic, ("extra", "missing", "shrunk"))
+    cut = declare_topic("cut", retention_ms=DAY)
+    drift = drift_in(memory, cut, absent("gone", uid=gone), *named)
+    assert samples(drift_metrics(drift, "prod", 12.5)) == expected
 
 
 def test_metrics_omit_what_was_not_requested() -> None:

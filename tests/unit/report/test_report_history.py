@@ -27,8 +27,8 @@ def story() -> Story:
     return Story()
 
 
-def words(story: Story, earlier: int = 0, width: int | None = None) -> list[str]:
-    return render_history(story.entries[::-1], earlier, width=width).plain.splitlines()
+def words(story: Story, earlier: int = 0) -> list[str]:
+    return render_history(story.entries[::-1], earlier).plain.splitlines()
 
 
 def test_commit_of_dirty_checkout_is_marked(story: Story) -> None:

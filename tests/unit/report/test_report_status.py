@@ -10,7 +10,7 @@ from kafkaform.config.settings import Costs
 from kafkaform.core.model import DataSize, FieldValue, Observed, ResourceRef
 from kafkaform.inspect.resource_status import GroupStatus, Order, ResourceStatus, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources.groups import Group, Member, Position
+from kafkaform.resources.groups import Group, Position
 from tests.support.plans.scenes import topic
 
 
@@ -21,32 +21,15 @@ def build_observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs:
     return Observed(topic(name), "id", state, effective)
 
 
-def member(number: int, *partitions: int, static: str | None = None) -> Member:
-    held = frozenset(("orders.v1", partition) for partition in partitions)
-    return Member(f"id-{number}", f"app-{number}", f"/10.0.0.{number}", static, held)
+LAGGING = Group("shop", "consumer", "Stable", positions=(Position("orders.v1", 0, 100, 0, 1100),))
 
 
-GROUP = Group(
-    "shop",
-    "consumer",
-    "Stable",
-    assignor="uniform",
-    coordinator=2,
-    members=(member(1, 0, 2), member(2, 1, static="pod-2"), member(3)),
-    positions=(
-        Position("orders.v1", 0, 100, 0, 1100),
-        Position("orders.v1", 1, 5, 0, 5),
-        Position("orders.v1", 2, None, 0, 70),
-    ),
-)
-
-
-def text(*ones: TopicStatus | GroupStatus, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
+def text(*ones: TopicStatus | GroupStatus) -> str:
     report = StatusReport(
         tuple(item for item in ones if isinstance(item, TopicStatus)),
         tuple(item for item in ones if isinstance(item, GroupStatus)),
     )
-    return render_status(report, globs, width=width).plain
+    return render_status(report).plain
 
 
 def row(one: TopicStatus | GroupStatus) -> str:
@@ -102,7 +85,7 @@ def test_undeclared_resource_is_marked_if_manifests_were_read() -> None:
 
 def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
-    groups = [GroupStatus(f"g-{i}", GROUP if i < 2 else idle, declared=i > 3) for i in range(20)]
+    groups = [GroupStatus(f"g-{i}", LAGGING if i < 2 else idle, declared=i > 3) for i in range(20)]
     assert "lag (" not in text(*groups)
     shown = text(TopicStatus("t", build_observed(), declared=False), *groups)
     assert shown.endswith("\n\n1 topic, 20 groups; 2 groups with lag (--lagging lists them); 5 not declared")

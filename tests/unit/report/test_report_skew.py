@@ -15,12 +15,8 @@ from spark_validation.results import SkewFinding, SkewReport, SkewVerdict, Topic
 from tests.support.skew import samples
 
 
-def render_topics(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
-    return render_skew(samples.report(*topics), width=width, verbose=verbose)
-
-
-def lines(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> list[str]:
-    return render_topics(*topics, width=width, verbose=verbose).plain.split("\n")
+def render_topics(*topics: TopicResult, width: int = 80) -> Page:
+    return render_skew(samples.report(*topics), width=width)
 
 
 # --- what is said ----------------------------------------------------------------------------------
@@ -39,9 +35,9 @@ def test_advice_of_single_topic_is_not_repeated_as_hint() -> None:
 
 def test_policy_reason_is_printed_once() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
-    assert "  Policy: nobody can tell." in lines(judged)
+    assert "\n  Policy: nobody can tell.\n" in render_topics(judged).plain
     found = replace(judged, findings=(SkewFinding("KF501", "warning", "nobody can tell"),))
-    shown = "\n".join(lines(found))
+    shown = render_topics(found).plain
     assert (shown.count("nobody can tell"), shown.count("nor that")) == (1, 1)
 
 
@@ -75,15 +71,12 @@ def test_keys_are_printed_only_if_in_report(render: Callable[[SkewReport], str |
     assert "e3b0c442" not in show(empty)
 
 
-# --- tables ----------------------------------------------------------------------------------------
-
-
 # --- widths, room and hostile text -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [*range(80, 90), 100, 120])
 def test_lines_fit_terminal_and_keep_percent_signs(width: int) -> None:
     topics = [*samples.everything(), samples.topic("one.v1", [1], population=5, read=5, keys=1)]
-    for line in lines(*topics, width=width):
+    for line in render_topics(*topics, width=width).plain.split("\n"):
         assert cell_len(line) <= width, line
         assert not line.strip().startswith("%"), line

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Call, Project, manifest, write_one_cluster
+from tests.support.cli.project import Call, Project, write_one_cluster
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import run_git
 
@@ -21,19 +21,14 @@ pytestmark = pytest.mark.usefixtures("connected")
 def project(project: Project, tmp_path: Path) -> Project:
     """A Git repository with one topic that is not applied yet."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
-    (made.folder / "topics").mkdir(parents=True)
+    made.folder.mkdir()
     write_one_cluster(made.folder, project.servers)
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
-    declare(made, retention="7d")
+    made.topic("a", partitions=3, retention="7d")
     run_git(made.folder, "init", "-q", "-b", "main")
     run_git(made.folder, "add", "-A")
     run_git(made.folder, "commit", "-q", "-m", "first")
     return made
-
-
-def declare(project: Project, name: str = "a", **spec: object) -> None:
-    text = manifest(project.prefix + name, {"partitions": 3, "replicationFactor": 1, **spec})
-    (project.folder / "topics" / f"{name}.yaml").write_text(text)
 
 
 def edit_plan(project: Project, change: Callable[[dict[str, Any]], None]) -> None:

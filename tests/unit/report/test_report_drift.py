@@ -58,8 +58,8 @@ def load_manifest(folder: Path, text: str, context: Context | None = None) -> De
     return desired
 
 
-def text(drift: Drift, reach: CommandContext = HERE, **more: Any) -> str:
-    return render_drift(drift, HEADER, reach, **more).plain
+def text(drift: Drift, **more: Any) -> str:
+    return render_drift(drift, HEADER, HERE, **more).plain
 
 
 # --- text ------------------------------------------------------------------------------------------

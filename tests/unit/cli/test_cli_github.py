@@ -86,11 +86,6 @@ class TestErrors:
         assert "githubstatus.com" in call.err
         assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
 
-    def test_unreachable_github_is_reported(self, job: Job) -> None:
-        call = job.comment(GITHUB_API_URL="http://127.0.0.1:1")
-        assert "GitHub: the connection failed; tried 6 times" in call.needs(1).err
-        assert len(job.waits) == 5
-
     def test_response_of_other_server_is_reported(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
         call = job.comment().needs(1)

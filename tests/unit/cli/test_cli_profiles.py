@@ -268,16 +268,3 @@ def test_adopted_drift_leaves_other_clusters_of_environment(
     layer = "profile/events" if len(names) == 2 else "manifest"
     assert read_retention(project, "eu", "t0")[0] == (f"{layer}, in eu", "2d")
     assert read_retention(project, "us", "t0") == [("profile/events", "7d")]
-
-
-def test_reverted_profile_change_edits_profile(project: Project) -> None:
-    configure(project)
-    write_topics(project, 2)
-    project.apply("--cluster", "eu", "--audit").needs(0)
-    cut_retention(project)
-    project.apply("--cluster", "eu", "--audit", "--allow", "profile/events:retention-cut").needs(0)
-    changes = project.run("history", "--cluster", "eu", "--format", "json").needs(0).json["changes"]
-    assert {change["name"] for change in changes} == {"t0", "t1"}
-    project.run("revert", changes[0]["id"].partition(".")[0], "--cluster", "eu").needs(0)
-    assert read_retention(project, "eu", "t1")[0] == ("profile/events", "7d")
-    project.run("plan", "--cluster", "eu").needs(0)

@@ -259,24 +259,6 @@ def test_invalid_file_does_not_hide_findings_of_branch(
     assert own == sorted(own, reverse=True)
 
 
-# --- defaults ----------------------------------------------------------------------------------------
-
-
-def test_overridden_default_is_reported_at_own_line(project: Project, validate: Validate) -> None:
-    defaults = "defaults:\n  Topic:\n    retention: 7d\n    config:\n      segment.ms: 1d\n"
-    project.write("kafkaform.yaml", f"apiVersion: kafkaform/v1\nkind: Config\n{defaults}")
-    project.topic("a", retention="1d")
-    project.topic("b", config={"retention.ms": "2d"})
-    call = validate()
-    assert call.code == 0
-    message = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
-    assert f"kafkaform.yaml:5:5: info: KF117 {message.replace('retention', 'retention.ms', 1)}" in call.out
-    assert call.out.count("KF117") == 1
-    assert "KF117" not in validate("topics/a.yaml").out, "the other manifests may take it"
-    project.topic("c")
-    assert "KF117" not in validate().out
-
-
 # --- many findings -----------------------------------------------------------------------------------
 
 

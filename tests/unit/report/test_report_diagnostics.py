@@ -105,16 +105,6 @@ def test_json_has_waivers_and_environments() -> None:
 # --- GitHub ----------------------------------------------------------------------------------------
 
 
-def test_annotations_are_sorted_by_severity_without_waived() -> None:
-    note = Diagnostic("KF105", Severity.INFO, "not a multiple", Location("c.yaml", 2, 3))
-    assert render_findings(wrap_findings([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
-        "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
-        "::error title=KF404::a third of all topics",
-        "::warning file=topics/b.yaml,line=3,col=1,title=KF104::odd",
-        "::notice file=c.yaml,line=2,col=3,title=KF105::not a multiple",
-    ]
-
-
 def test_annotations_escape_workflow_commands() -> None:
     bad = Diagnostic("policy/a", Severity.ERROR, "50%: a,b\r\n::stop-commands::x", Location("a:b,c%.yaml"))
     (line,) = render_findings(wrap_findings([bad]), "github").splitlines()

@@ -78,25 +78,6 @@ def test_mermaid_graph_is_rendered() -> None:
     ]
 
 
-MISSING = r"undeclared\ndoes not exist"
-
-
-def test_dot_graph_is_rendered() -> None:
-    graph = build_graph([SHOP[0], SHOP[2]], live([reader("shop", ("orders.v1", 1200))], "orders.v1"))
-    assert render_dot(graph).split("\n") == [
-        "digraph kafka {",
-        "  rankdir=LR;",
-        "  node [fontname=Helvetica];",
-        "  edge [fontname=Helvetica];",
-        r'  topic_orders_v1 [shape=cylinder, label="orders.v1\ncheckout"];',
-        rf'  topic_slip_v1 [shape=cylinder, label="slip.v1\n{MISSING}", style=dashed];',
-        r'  consumergroup_shop [shape=box, label="shop\nshop"];',
-        '  topic_orders_v1 -> consumergroup_shop [label="lag 1,200"];',
-        '  topic_slip_v1 -> consumergroup_shop [label="reads nothing"];',
-        "}",
-    ]
-
-
 def test_json_graph_is_rendered() -> None:
     data = json.loads(graph_to_json(build_graph([SHOP[0], build_desired(group("g"), "orders.v1")])))
     node = {"declared": True, "live": None}

@@ -75,14 +75,6 @@ def test_missing_group_value_is_dash(group: GroupStatus, shown: str) -> None:
     assert row(group) == shown
 
 
-def test_undeclared_resource_is_marked_if_manifests_were_read() -> None:
-    observed = build_observed()
-    some = text(TopicStatus("s", observed, True, "shop"), TopicStatus("t", observed, declared=False))
-    assert [line.split()[-1] for line in some.split("\n")] == ["DECLARED", "yes", "no"]
-    for declared, ending in ((False, "GROUPS  DECLARED"), (None, "GROUPS"), (True, "GROUPS")):
-        assert text(TopicStatus("t", observed, declared=declared)).split("\n")[0].endswith(ending)
-
-
 def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
     groups = [GroupStatus(f"g-{i}", LAGGING if i < 2 else idle, declared=i > 3) for i in range(20)]

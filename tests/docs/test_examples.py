@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,13 +15,11 @@ from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.model import CONFIG_PREFIX, UNREAD_DATA, Desired, FieldValue
+from kafkaform.core.model import CONFIG_PREFIX, UNREAD_DATA, Desired
 from kafkaform.core.schema_files import load_schema
-from kafkaform.resources import GROUP
 from kafkaform.resources.consumer_group import risk as group_risk
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.topic import config_risk, risk
-from kafkaform.rules import check
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))
@@ -38,53 +34,9 @@ def settings() -> Settings:
     return read_settings(ROOT / "kafkaform.yaml")
 
 
-def resources(environment: str) -> list[Desired]:
-    return load(settings().manifests, settings().build_context(environment))
-
-
-def topics(environment: str) -> list[Desired]:
-    return [desired for desired in resources(environment) if desired.ref.kind == "Topic"]
-
-
-def live(environment: str) -> Iterator[tuple[Desired, Mapping[str, FieldValue]]]:
-    """The topics that are to exist, with their own values and Kafka's defaults."""
-    defaults = {CONFIG_PREFIX + key.name: key.default for key in kafka_configs.topic_configs().values()}
-    for desired in topics(environment):
-        if desired.state is not None:
-            yield desired, {**defaults, **desired.state}
-
-
-def number(value: FieldValue) -> int:
-    assert value is not None
-    return int(value)
-
-
 def test_configuration_has_cluster_for_each_environment() -> None:
     assert settings().environments == ENVIRONMENTS
     assert {cluster.environment for cluster in settings().clusters.values()} == set(ENVIRONMENTS)
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_example_groups_read_declared_topics(environment: str) -> None:
-    declared = {d.ref.name for d in topics(environment) if d.state is not None}
-    for desired in [d for d in resources(environment) if d.ref.kind == "ConsumerGroup"]:
-        read = GROUP.reads(desired.intent)
-        assert read, desired.ref
-        assert set(read) <= declared, desired.ref
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_example_manifests_pass_rules(environment: str) -> None:
-    scene = settings().build_rule_context(tuple(resources(environment)), environment, subset=False)
-    assert list(check(scene, settings().rules)) == []
-
-
-@pytest.mark.parametrize(("environment", "replicas", "in_sync"), [("dev", 1, 1), ("prod", 3, 2)])
-def test_example_manifests_fit_brokers(environment: str, replicas: int, in_sync: int) -> None:
-    for desired, values in live(environment):
-        assert values["replicationFactor"] == replicas, desired.ref
-        assert number(values["config.min.insync.replicas"]) == in_sync, desired.ref
-        assert number(values["partitions"]) in {3, 6, 12, 24}, desired.ref
 
 
 @pytest.mark.parametrize("path", [*MANIFESTS, ROOT / "kafkaform.yaml"], ids=lambda p: p.name)
@@ -224,54 +176,19 @@ def test_layers_merge_as_documented(tmp_path: Path) -> None:
 # --- what the guides say beside the examples --------------------------------------------------------
 
 
-def judged_hazards(module: ModuleType) -> dict[str, str]:
-    """Every hazard that a module judges in so many words, with its risk."""
-    calls = [
-        node
-        for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "RiskAssessment"
-    ]
-    found = {}
-    for call in calls:
-        level, hazard = call.args[0], call.args[1]
-        assert isinstance(level, ast.Attribute)
-        assert isinstance(hazard, ast.Constant)
-        found[str(hazard.value)] = level.attr.lower()
-    return found
+def judged_hazards(*modules: ModuleType) -> dict[str, str]:
+    """Every hazard that modules judge in so many words, with its risk."""
+    text = "".join(Path(module.__file__ or "").read_text("utf-8") for module in modules)
+    pairs = re.findall(r'Risk\.(\w+),\s*"([\w-]+)"', text)
+    pairs += [("disruptive", name) for name in re.findall(r'_judge_lowering_of\("([\w-]+)"', text)]
+    return {name: level.lower() for level, name in pairs}
 
 
 def hazards() -> dict[str, str]:
     """Every hazard in the code of the Topic kind, with its risk."""
-    found: dict[str, str] = {}
-    for module in (config_risk, placement, risk):
-        tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-                continue
-            more_exact = [word.value for word in node.keywords if word.arg == "hazard"]
-            if node.func.id == "replace" and more_exact:
-                (hazard,) = more_exact
-                assert isinstance(hazard, ast.Constant)
-                found[str(hazard.value)] = found[risk.INCLUDES[str(hazard.value)]]
-            if node.func.id == "RiskAssessment" and node.args:
-                level, hazard = node.args[0], node.args[1]
-                assert isinstance(level, ast.Attribute)
-                if isinstance(hazard, ast.Constant):
-                    found[str(hazard.value)] = level.attr.lower()
-                else:  # the one that is made for each call of _judge_lowering_of
-                    assert isinstance(hazard, ast.Name)
-                    lowered = level.attr.lower()
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "_judge_lowering_of"
-            ):
-                (first, *_) = node.args
-                assert isinstance(first, ast.Constant)
-                found[str(first.value)] = lowered
-    found[UNREAD_DATA] = "destructive"  # in the place of the hazard of a destructive change
-    return found
+    found = judged_hazards(config_risk, placement, risk)
+    found |= {name: found[included] for name, included in risk.INCLUDES.items()}
+    return {**found, UNREAD_DATA: "destructive"}  # in the place of the hazard of a destructive change
 
 
 def rows(path: Path, heading: str) -> list[list[str]]:

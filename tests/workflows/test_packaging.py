@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from kafkaform import __version__
 
@@ -103,19 +105,11 @@ def test_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None
 
 def test_locked_dependencies_are_complete_and_hashed() -> None:
     lock = (ROOT / "requirements.lock").read_text("utf-8")
-    pinned = {_normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)}
+    pinned = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"], *extras["spark"], *extras["local"], *extras["github"], *extras["dev"]]
-    for requirement in wanted:
-        name = re.match(r"[A-Za-z0-9._-]+", requirement)
-        assert name is not None
-        assert _normal(name[0]) in pinned
+    assert {canonicalize_name(Requirement(each).name) for each in wanted} <= pinned
     entries = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)
     assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
     assert not re.search(r"https?:|index-url|find-links", lock)
-
-
-def _normal(name: str) -> str:
-    """A distribution's name as PEP 503 compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -220,17 +220,10 @@ def test_apply_runs_on_pushed_manifests_only() -> None:
     assert workflow("apply.yml")["concurrency"]["cancel-in-progress"] is False
 
 
-def test_workflow_inputs_match_documented_call() -> None:
-    offered = {file: workflow(file)["on"]["workflow_call"]["inputs"].keys() for file in GITOPS}
-    assert offered == {
-        "plan.yml": {"cluster", "environment", "config"},
-        "apply.yml": {"cluster", "environment", "config", "plan-workflow"},
-        "drift.yml": {"cluster", "environment", "config"},
-        "skew.yml": {"cluster", "environment", "config"},
-    }
-    called = load(CI / "github-workflow.yml")["jobs"]["prod"]
-    assert called["with"].keys() <= offered["plan.yml"]
-    needed = [job["permissions"] for job in workflow("plan.yml")["jobs"].values()]
+def test_documented_call_has_inputs_and_rights_of_the_workflow() -> None:
+    plan, called = workflow("plan.yml"), load(CI / "github-workflow.yml")["jobs"]["prod"]
+    assert called["with"].keys() <= plan["on"]["workflow_call"]["inputs"].keys()
+    needed = [job["permissions"] for job in plan["jobs"].values()]
     assert called["permissions"] == {name: right for rights in needed for name, right in rights.items()}
 
 
@@ -266,17 +259,6 @@ def test_scripts_pass_shellcheck() -> None:
 
 
 # --- what checks kafkaform itself -------------------------------------------------------------------
-
-
-def test_heavy_tests_are_run_at_night_and_before_a_release() -> None:
-    every_change = "github.event_name == 'push' || github.event_name == 'pull_request'"
-    heavy = "github.event_name != 'pull_request' && (github.event_name != 'push' || github.ref_type == 'tag')"
-    expected = dict.fromkeys(("check", "docs", "image"), every_change)
-    expected |= dict.fromkeys(("nightly", "brokers", "spark"), heavy)
-    assert {name: job["if"] for name, job in workflow(OWN)["jobs"].items()} == expected
-    assert {"push", "pull_request", "schedule", "workflow_dispatch"} <= workflow(OWN)["on"].keys()
-    # Else a push would end what the night has begun.
-    assert "${{ github.event_name }}" in workflow(OWN)["concurrency"]["group"]
 
 
 def test_every_test_is_run_by_ci() -> None:
@@ -389,18 +371,19 @@ def test_tagged_release_is_built_with_notes(checkout: Path) -> None:
     assert "\n## " not in notes
 
 
-@pytest.mark.parametrize("wrong", ["another tag", "no section", "no text"])
-def test_invalid_release_is_not_built(checkout: Path, wrong: str) -> None:
-    changelog = checkout / "CHANGELOG.md"
-    heading, notes = f"## {__version__} - ", "" if wrong == "no text" else "- A line\n"
-    if wrong == "no section":
-        heading = "## 9.9.9 - "
-    changelog.write_text(f"# Changelog\n\n## Unreleased\n\n{heading}2026-01-31\n\n{notes}", "utf-8")
+def test_invalid_release_is_not_built(checkout: Path) -> None:
     [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
-    done = run_step(build, checkout, TAG="v0.0.9" if wrong == "another tag" else f"v{__version__}")
-    assert done.returncode == 1
+    tag, heading = f"v{__version__}", f"## {__version__} - 2026-01-31\n\n"
+    for given, text, reason in (
+        ("v0.0.9", f"{heading}- A line\n", "the tag v0.0.9"),
+        (tag, "## 9.9.9 - 2026-01-31\n\n- A line\n", "CHANGELOG.md has no section"),
+        (tag, heading, "CHANGELOG.md has no section"),
+    ):
+        (checkout / "CHANGELOG.md").write_text(f"# Changelog\n\n## Unreleased\n\n{text}", "utf-8")
+        done = run_step(build, checkout, TAG=given)
+        assert done.returncode == 1
+        assert reason in done.stderr
     assert not (checkout / "dist").exists()
-    assert ("the tag v0.0.9" if wrong == "another tag" else "CHANGELOG.md has no section") in done.stderr
 
 
 def test_image_name_is_lower_case(tmp_path: Path) -> None:
@@ -483,15 +466,12 @@ def closure(wanted: list[str]) -> set[str]:
     return found
 
 
-def test_cron_lines_are_valid() -> None:
-    lines = [line for line in (CI / "crontab").read_text("utf-8").splitlines() if line and line[0] != "#"]
-    jobs = [line for line in lines if "=" not in line.split()[0]]
-    assert len(jobs) == 2
-    for job in jobs:
-        *times, command = job.split(None, 5)
-        assert all(re.fullmatch(r"[\d*/,-]+", time) for time in times)
-        assert "%" not in command  # which cron takes for a line break
-        subprocess.run(["bash", "-n", "-c", command], check=True)
+def test_pre_commit_hook_reads_all_manifests_together() -> None:
+    hooks: Any = load(ROOT / ".pre-commit-hooks.yaml")
+    [hook] = hooks
+    assert (hook["id"], hook["language"], hook["types"]) == ("kafkaform-validate", "python", ["yaml"])
+    # Files one by one would hide that two of them declare the same topic.
+    assert hook["pass_filenames"] is False
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import NewTopic
-
 from kafkaform.core.values import replace
 from tests.support.cli.project import Call, Project
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.clusters.fixtures import connect
+from tests.support.clusters.topics import make_topic
 from tests.support.github.repository import HostedRepository, PullRequest
 from tests.support.github.server import FORK_ID, REPOSITORY, REPOSITORY_ID, FakeGitHub, fake_github
 from tests.support.workflows.jobs import Event, Run, Runner
@@ -117,14 +116,10 @@ class Team:
         self.runs.append(run)
         return run
 
-    def create(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def create(self, name: str, partitions: int = 1, **configs: str) -> str:
         """Create a topic on the cluster by other means than kafkaform; returns its full name."""
-        topic = NewTopic(self.project.prefix + name, partitions, 1, config=dict(config or {}))
-        admin = admin_client(self.project.servers)
-        for future in admin.create_topics([topic]).values():
-            future.result(TIMEOUT_S)
-        eventually(self.project.live, lambda topics: name in topics)
-        return self.project.prefix + name
+        with connect(self.project.servers) as cluster:
+            return make_topic(cluster, self.project.prefix + name, partitions, 1, (), **configs)
 
     def locally(self, *arguments: object) -> Call:
         """Call kafkaform as somebody who works in the clone."""
@@ -157,7 +152,7 @@ def scene(folder: Path, servers: str, prefix: str) -> Iterator[Team]:
         )
         core = key.splitlines()[1]
         made = Team(project, hosted, hub, runner, (PASSWORD, GROUP, WRITER, core))
-        made.create("first", config={"retention.ms": "604800000"})
+        made.create("first", retention_ms="604800000")
         yield made
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.cli.session import Session
-from tests.support.cli.memory_program import Connected
+from tests.support.cli.memory_program import Connected, use_memory
 
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
-    return cluster
+    return use_memory(monkeypatch)

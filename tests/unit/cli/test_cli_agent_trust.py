@@ -9,15 +9,12 @@ import pytest
 import yaml
 
 from tests.support.cli.agent import Team, build_team
-from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import run_git
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 @pytest.fixture
@@ -89,10 +86,10 @@ def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.check_refusal("the plan is not the one that was reviewed")
 
 
-def test_replayed_earlier_plan_is_not_applied(team: Team, memory: Connected) -> None:
+def test_replayed_earlier_plan_is_not_applied(team: Team, connected: Connected) -> None:
     team.release(a=3)
     team.run().needs(0)
-    memory.delete_topic(f"{team.work.prefix}a")
+    connected.delete_topic(f"{team.work.prefix}a")
     assert "is applied already" in team.run().needs(0).err
     manifest = team.work.folder / "topics" / "a.yaml"
     manifest.write_text(f"# edited\n{manifest.read_text()}")  # the same plan once more

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Call, Project, manifest, run_in_process, write_one_cluster
-from tests.support.github.git_work import Work, run_git
+from tests.support.github.git_work import run_git
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 @pytest.fixture
@@ -85,32 +81,6 @@ def test_invalid_base_gives_no_origin(project: Project) -> None:
     assert "KF426" in {found["code"] for found in call.json["diagnostics"]}
 
 
-def test_new_commit_of_profiles_is_change_of_branch(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "platform").mkdir()
-    platform = Work(tmp_path / "platform")
-    config = project.folder / "kafkaform.yaml"
-    before = config.read_text()
-
-    def pin(retention: str) -> None:
-        profiles = f"profiles: {{events: {{Topic: {{retention: {retention}}}}}}}\n"
-        pinned = platform.commit(**{"p.yaml": f"apiVersion: kafkaform/v1\nkind: Config\n{profiles}"})
-        source = f"repository: {platform.folder}, commit: {pinned}, path: p.yaml"
-        config.write_text(f"{before}profilesFrom: {{{source}}}\n")
-
-    pin("7d")
-    write(project, "a", profile="events")
-    commit(project, "pinned")
-    project.apply().needs(0)
-    run_git(project.folder, "switch", "-q", "-c", "work")
-    pin("9d")
-    commit(project, "a newer commit")
-    call = project.run("plan", "--changed-since", "main", "--format", "json")
-    assert origins(call, project) == {"a": "branch"}
-
-
 # --- manifests of a branch that is not trusted -----------------------------------------------------
 
 
@@ -129,16 +99,6 @@ def plan_branch(branch: Project, *arguments: str) -> Call:
     commit(branch, "mine")
     arguments = ("plan", *FROM_BRANCH, "--changed-since", "HEAD^1", *arguments)
     return run_in_process(*arguments, cwd=branch.folder.parent)
-
-
-def test_manifests_of_another_folder_are_planned(branch: Project) -> None:
-    write(branch, "b")
-    call = plan_branch(branch, "--format", "json")
-    assert origins(call, branch) == {"b": "branch"}
-    assert call.json["changes"][0]["source"]["file"] == "topics/b.yaml"
-    assert call.json["unmanaged"] is not None
-    assert call.json["commit"] == run_git(branch.folder, "rev-parse", "HEAD")
-    assert notes(call, "KF425") == []
 
 
 def test_branch_defaults_and_limits_apply(branch: Project) -> None:
@@ -199,7 +159,7 @@ def test_symlinked_configuration_outside_branch_is_refused(branch: Project, tmp_
     assert "password" not in call.both
 
 
-@pytest.mark.usefixtures("project")
+@pytest.mark.usefixtures("connected", "project")
 def test_branch_problems_are_located_relative_to_branch(tmp_path: Path) -> None:
     theirs = tmp_path / "pr" / "topics"
     theirs.mkdir(parents=True)

@@ -58,12 +58,6 @@ def test_each_format_uses_reader_specific_settings(project: Project) -> None:
     )
 
 
-def test_path_argument_selects_manifests(project: Project) -> None:
-    project.write("other/g.yaml", MANIFEST.replace("MORE", "").replace("checkout", "other"))
-    assert config(project, "other", "other").needs(0).out.startswith("group.id=other\n")
-    assert config(project, "checkout", "other").needs(64)
-
-
 def test_undeclared_group_suggests_declared_groups(project: Project) -> None:
     call = config(project, "chekout").needs(64)
     assert "no manifest declares a group 'chekout'" in call.err
@@ -79,36 +73,7 @@ def test_absent_group_is_refused(project: Project) -> None:
     assert "declared to be absent" in config(project, "gone").needs(64).err
 
 
-def test_setting_unknown_to_librdkafka_is_located(project: Project) -> None:
-    project.write("topics/g.yaml", MANIFEST.replace("MORE", "max.poll.records: 200"))
-    call = config(project, "checkout", "--format", "librdkafka").needs(1)
-    assert call.out == ""
-    assert "topics/g.yaml:9:5: librdkafka has no max.poll.records" in call.err
-    assert "--without max.poll.records" in call.err
-    left = config(project, "checkout", "--format", "librdkafka", "--without", "max.poll.records").needs(0)
-    assert "max.poll.records" not in left.out
-
-
 def test_unknown_setting_in_without_suggests_setting(project: Project) -> None:
     call = config(project, "checkout", "--without", "fetch.max.wait").needs(64)
     assert "--without fetch.max.wait: " in call.err
     assert "did you mean 'fetch.max.wait.ms'?" in call.err
-
-
-def test_overrides_apply_to_selected_environment(project: Project) -> None:
-    overrides = "overrides: {dev: {client: {fetch.max.wait.ms: 2s}}, prod: {client: {fetch.max.wait.ms: 3s}}}"
-    project.write("topics/g.yaml", MANIFEST.replace("    MORE\n", f"  {overrides}\n"))
-    clusters = {"dev": {"client": {"bootstrap.servers": "127.0.0.1:1"}, "environment": "dev"}}
-    project.config(environments=["dev", "prod"], clusters=clusters)
-    assert "fetch.max.wait.ms=2000\n" in config(project, "checkout").needs(0).out
-    assert "fetch.max.wait.ms=3000\n" in config(project, "checkout", "-e", "prod").needs(0).out
-    unknown = config(project, "checkout", "-e", "stage").needs(64)
-    assert "no environment 'stage'" in unknown.err
-    assert "environments: dev, prod" in unknown.err
-    two = {**clusters, "prod": {"client": {"bootstrap.servers": "127.0.0.1:2"}, "environment": "prod"}}
-    project.config(environments=["dev", "prod"], clusters=two)
-    assert config(project, "checkout").needs(1).out == ""
-    for chosen in (("-e", "prod"), ("--cluster", "prod")):
-        assert "fetch.max.wait.ms=3000\n" in config(project, "checkout", *chosen).needs(0).out
-    both = config(project, "checkout", "--cluster", "dev", "-e", "prod").needs(64)
-    assert "leave out --environment, or choose a cluster of prod: --cluster prod" in both.err

@@ -11,14 +11,11 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
-from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
 from tests.support.plans.scenes import group
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 MONTH = "2592000000"
@@ -86,7 +83,7 @@ def test_restore_command_removes_drift(drifted: Project) -> None:
 # --- what nobody declares --------------------------------------------------------------------------
 
 
-def test_unmanaged_topics_and_groups_are_reported(project: Project, memory: Connected) -> None:
+def test_unmanaged_topics_and_groups_are_reported(project: Project, connected: Connected) -> None:
     mine = f"{project.prefix}mine"
     project.topic("mine")
     project.apply().needs(0)
@@ -94,7 +91,7 @@ def test_unmanaged_topics_and_groups_are_reported(project: Project, memory: Conn
     project.topic("declared")
     project.apply().needs(0)
     reader = group(f"{project.prefix}reader")
-    assert memory.execute([CommitInitialOffsets(reader, {mine: "earliest"})]) == [None]
+    assert connected.execute([CommitInitialOffsets(reader, {mine: "earliest"})]) == [None]
 
     def run(*arguments: str) -> Any:
         return project.run("drift", "--format", "json", *arguments)
@@ -127,20 +124,6 @@ def test_adoption_dry_run_shows_diff_before_writing(drifted: Project) -> None:
     drifted.run("drift", "--unmanaged", "ignore").needs(0)
     again = drifted.run("drift", "--adopt", "--unmanaged", "ignore").needs(0)
     assert again.out == "Nothing to adopt.\n"
-
-
-def test_single_resource_of_file_is_adopted(drifted: Project) -> None:
-    """The others of the file stay as they are, and are known all the same."""
-    drifted.topic("other", config={"retention.ms": "1d"})
-    drifted.apply("--target", "*other").needs(0)
-    drifted.set_config("other", "retention.ms", MONTH)
-    both = ORDERS.format(prefix=drifted.prefix) + "---\n"
-    both += (drifted.folder / "topics/other.yaml").read_text("utf-8")
-    (drifted.folder / "topics/other.yaml").unlink()
-    drifted.write("topics/orders.yaml", both)
-    drifted.run("drift", "--adopt", "--target", "*other").needs(0)
-    (left,) = topics(drifted)["resources"]
-    assert left["name"] == f"{drifted.prefix}orders"
 
 
 # --- failure ---------------------------------------------------------------------------------------

@@ -14,10 +14,8 @@ import pytest
 
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.main import run
-from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import tell
-from kafkaform.cli.session import Session
-from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.report.diagnostics import findings_to_github, findings_to_text
@@ -112,11 +110,3 @@ def test_debug_output_has_no_aws_credentials() -> None:
     assert "is shown" in signed.stderr
     for secret in ("hunter2", "a-session-4711", signature):
         assert secret not in signed.stderr
-
-
-def test_missing_cluster_configuration_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no cluster is configured"):
-        Session.start(ClusterSelector()).cluster()
-    with pytest.raises(KafkaformError, match="no such file"):
-        Session.start(ClusterSelector(tmp_path / "nowhere.yaml"))

@@ -8,19 +8,18 @@ import yaml
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
 from tests.support.plans.scenes import group, topic
 
 
 @pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
+def cluster(connected: Connected) -> Connected:
     """Topics `a`, `b-changelog` and `payments`, and groups `accountants` and `h`."""
-    cluster = use_memory(monkeypatch)
     topics = [CreateTopic(topic(name), 2, 1, {}) for name in ("a", "b-changelog", "payments")]
     groups = [CommitInitialOffsets(group(name), {"a": "earliest"}) for name in ("accountants", "h")]
-    assert cluster.execute([*topics, *groups]) == [None] * 5
-    return cluster
+    assert connected.execute([*topics, *groups]) == [None] * 5
+    return connected
 
 
 def test_get_prints_manifest_and_overwrites_file(project: Project) -> None:
@@ -37,8 +36,8 @@ def test_get_prints_manifest_and_overwrites_file(project: Project) -> None:
     project.run("plan", "topics", "--no-strict", "--detailed-exitcode").needs(0)
 
 
-def test_group_with_configs_only_reports_omitted_topics(project: Project, memory: Connected) -> None:
-    assert memory.execute([AlterConfigs(group("c"), {"consumer.session.timeout.ms": "50000"})]) == [None]
+def test_group_with_configs_only_reports_omitted_topics(project: Project, cluster: Connected) -> None:
+    assert cluster.execute([AlterConfigs(group("c"), {"consumer.session.timeout.ms": "50000"})]) == [None]
     call = project.run("get", "group", "c").needs(0)
     spec = {"protocol": "consumer", "config": {"consumer.session.timeout.ms": "50s"}}
     assert yaml.safe_load(call.out)["spec"] == spec

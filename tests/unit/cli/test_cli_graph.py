@@ -37,22 +37,3 @@ def test_graph_of_manifests_needs_no_cluster(offline: Project) -> None:
     assert offline.run("graph", "--format", "json").needs(0).json["edges"] == [
         {"topic": "orders", "group": "shop", "declared": True, "live": None, "lag": None}
     ]
-
-
-def test_graph_without_environment_has_all_environments(offline: Project) -> None:
-    clusters = {name: {"client": {"bootstrap.servers": "127.0.0.1:1"}, "environment": name} for name in "ab"}
-    offline.config(environments=["a", "b"], clusters=clusters)
-    offline.topic("orders", overrides={"a": {"partitions": 2}})
-    offline.topic("tests", overrides={"b": {"state": "absent"}})
-    names = ["orders", "tests"]
-    for chosen, drawn in (((), names), (("-e", "b"), names[:1]), (("--cluster", "b"), names[:1])):
-        data = offline.run("graph", "--format", "json", *chosen).needs(0).json
-        assert [node["name"] for node in data["nodes"]] == drawn
-
-
-def test_invalid_manifests_fail_graph(offline: Project) -> None:
-    assert "topics:1:1: no such file or folder" in offline.run("graph").needs(1).err
-    offline.write("topics/bad.yaml", "kind: Topic\n")
-    offline.run("graph").needs(1)
-    offline.config(environments=["a"])
-    assert "no environment 'x'" in offline.run("graph", "-e", "x").err

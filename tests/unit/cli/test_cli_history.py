@@ -1,28 +1,20 @@
-"""`kafkaform history` on a real Kafka, after applies that kept a record."""
+"""`kafkaform history`, after applies that kept a record."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Project, run_in_process
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 
 
-def apply_topics(project: Project, *arguments: str, code: int = 0) -> str:
-    return project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(code).both
-
-
 def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     names = [project.topic(name) for name in ("orders", "prices")]
-    apply_topics(project)
+    project.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
 
     def list_changes(*arguments: object) -> list[str]:
         changes = project.run("history", *arguments, "--format", "json").needs(0).json["changes"]

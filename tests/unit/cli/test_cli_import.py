@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.foreign.examples import EXAMPLES
-from tests.support.plans.scenes import group, topic
+from tests.support.plans.scenes import topic
 
 STATE = """\
 topics:
@@ -84,15 +83,10 @@ def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None
 # --- of a cluster ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
-
-
-def create_topics(memory: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
+def create_topics(connected: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
     """Create topics by their numbers of partitions and their configs."""
     operations = [CreateTopic(topic(name), count, 1, configs) for name, (count, configs) in topics.items()]
-    assert memory.execute(operations) == [None] * len(operations)
+    assert connected.execute(operations) == [None] * len(operations)
 
 
 def read_manifests(project: Project) -> dict[str, Any]:
@@ -102,12 +96,12 @@ def read_manifests(project: Project) -> dict[str, Any]:
     return {document["metadata"]["name"]: document for document in loaded}
 
 
-def test_shared_values_become_defaults(project: Project, memory: Connected, prefix: str) -> None:
+def test_shared_values_become_defaults(project: Project, connected: Connected, prefix: str) -> None:
     topics = {
         f"{prefix}{n}": (1 + n, {"retention.ms": "604800000", "segment.ms": "3600000"}) for n in range(3)
     }
     topics[f"{prefix}own"] = (1, {"retention.ms": "1000"})
-    create_topics(memory, topics)
+    create_topics(connected, topics)
     config = project.config()
     mine = ("--match", f"{prefix}*", "--kind", "topic")
     printed = project.run("import", *mine, "--defaults").needs(0)
@@ -130,8 +124,8 @@ def test_shared_values_become_defaults(project: Project, memory: Connected, pref
     assert again.err
 
 
-def test_import_overwrite_updates_files(project: Project, memory: Connected, prefix: str) -> None:
-    create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "ab"})
+def test_import_overwrite_updates_files(project: Project, connected: Connected, prefix: str) -> None:
+    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "ab"})
     project.run("import", "--match", f"{prefix}*").needs(0)
     project.set_config("a", "retention.ms", "3600000")
     call = project.run("import", "--match", f"{prefix}*").needs(0)
@@ -142,8 +136,8 @@ def test_import_overwrite_updates_files(project: Project, memory: Connected, pre
     project.run("plan", "--detailed-exitcode").needs(0)
 
 
-def test_dry_run_lists_files_and_writes_none(project: Project, memory: Connected, prefix: str) -> None:
-    create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "ab"})
+def test_dry_run_lists_files_and_writes_none(project: Project, connected: Connected, prefix: str) -> None:
+    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "ab"})
     project.write("topics/.gitkeep", "")
     call = project.run("import", "--match", f"{prefix}*", "--dry-run").needs(0)
     assert call.out == (
@@ -171,9 +165,9 @@ STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("case", STOPPED)
 def test_import_is_stopped_before_it_writes(
-    project: Project, memory: Connected, prefix: str, case: str
+    project: Project, connected: Connected, prefix: str, case: str
 ) -> None:
-    create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "abc"})
+    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "abc"})
     name, text, options, reason = (
         part.replace("{}", prefix) if isinstance(part, str) else part for part in STOPPED[case]
     )
@@ -182,27 +176,3 @@ def test_import_is_stopped_before_it_writes(
     assert str(reason) in call.err
     assert [*file.parent.iterdir()] == [file]
     assert file.read_text() == text
-
-
-def test_written_schemas_are_linked(project: Project, memory: Connected, prefix: str) -> None:
-    create_topics(memory, {f"{prefix}a": (1, {})})
-    start = CommitInitialOffsets(group(f"{prefix}g"), {f"{prefix}a": "earliest"})
-    assert memory.execute([start]) == [None]
-    project.write("schemas/manifest.schema.json", "{}")
-    project.run("import", "--match", f"{prefix}*").needs(0)
-    first = {
-        file.stem: file.read_text().split("\n")[0] for file in (project.folder / "topics").rglob("*.yaml")
-    }
-    assert first == {
-        f"{prefix}a": "# yaml-language-server: $schema=../schemas/manifest.schema.json",
-        f"{prefix}g": "# yaml-language-server: $schema=../../schemas/manifest.schema.json",
-    }
-    project.run("plan", "--detailed-exitcode").needs(0)
-
-
-def test_import_outside_manifests_folder_is_noted(project: Project, memory: Connected, prefix: str) -> None:
-    create_topics(memory, {f"{prefix}a": (1, {})})
-    project.config()
-    call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)
-    assert "Next: `kafkaform plan 'some where'`\n" in call.out
-    assert "some where is not listed in `manifests:`" in call.err

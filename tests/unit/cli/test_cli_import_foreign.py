@@ -13,7 +13,7 @@ from kafkaform.core.operations import Operation
 from kafkaform.resources import KINDS
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.cli.memory_program import use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
 from tests.support.foreign.examples import EXAMPLES, QUOTAS, TOPICS, list_acls
 from tests.support.plans.scenes import topic
@@ -37,13 +37,13 @@ def list_operations(tool: str) -> list[Operation]:
 
 @pytest.mark.parametrize("tool", TOPICS)
 def test_plan_after_import_from_other_tool_is_empty(
-    project: Project, tool: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, tool: str, connected: Connected
 ) -> None:
     authorizer = {"superUsers": ["User:root"], "allowEveryoneIfNoAclFound": False}
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={"acl": {"client": client, "authorizer": authorizer, "lock": False}})
     operations = list_operations(tool)
-    assert use_memory(monkeypatch).execute(operations) == [None] * len(operations)
+    assert connected.execute(operations) == [None] * len(operations)
     project.run("import", "--from", tool, EXAMPLES[tool], "--out", "ours").needs(1)
     shutil.rmtree(project.folder / "ours" / "schemas", ignore_errors=True)  # of a registry, not of Kafka
     for path in (project.folder / "ours").glob("*.yaml"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cli.project import ROOT, Call, manifest, run_in_process
+from tests.support.cli.project import ROOT, Call, run_in_process
 
 
 @pytest.fixture
@@ -139,21 +139,3 @@ def test_first_manifests_have_default_values(tmp_path: Path) -> None:
     assert made["a.yaml"]["spec"] == {"partitions": 6, "replicationFactor": 3, "keyed": True}
     assert all("labels" not in each["metadata"] for each in made.values())
     run_in_process("validate", cwd=tmp_path).needs(0)
-
-
-def test_new_topic_copies_common_values_and_profile(tmp_path: Path) -> None:
-    (tmp_path / "topics").mkdir()
-    most: dict[str, Any] = {"retention": "3d", "partitions": 4}
-    for number, spec in enumerate((most, most, {"partitions": 9})):
-        text = manifest(f"a.{number}", {"profile": "short", "replicationFactor": 1, **spec})
-        (tmp_path / "topics" / f"{number}.yaml").write_text(text)
-    (tmp_path / "kafkaform.yaml").write_text(
-        "apiVersion: kafkaform/v1\nkind: Config\nprofiles: {short: {Topic: {keyed: false}}}\n"
-    )
-    new(tmp_path, "topic", "a.new").needs(0)
-    assert read(tmp_path / "topics" / "a.new.yaml")["spec"] == {
-        "profile": "short",
-        "partitions": 4,
-        "replicationFactor": 1,
-        "retention": "3d",
-    }

@@ -91,17 +91,6 @@ def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
 
 
-def test_blast_radius_counts_all_topics_of_profile(project: Project) -> None:
-    configure(project)
-    write_topics(project, 12)
-    project.apply("--cluster", "eu").needs(0)
-    cut_retention(project)
-    allow = ("--allow", "profile/events:retention-cut")
-    planned = project.run("plan", "--cluster", "eu", *allow, "--format", "json").needs(1).json
-    assert "KF404" in {finding["code"] for finding in planned["diagnostics"]}
-    assert planned["summary"]["refused"] == 12
-
-
 def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
     configure(project)
     write_topics(project, 1)
@@ -112,14 +101,6 @@ def test_increased_risk_needs_new_profile_consent(project: Project, connected: C
     refused = project.apply("p.json").needs(1)
     assert "riskier than in the plan" in refused.out
     project.apply("p.json", "--allow", "profile/standard:partition-increase-compacted").needs(0)
-
-
-def test_cluster_override_applies_to_own_cluster(project: Project) -> None:
-    configure(project)
-    write_topics(project, 1, overrides={"prod": {"partitions": 4}, "eu": {"partitions": 5}})
-    for name, partitions, retention in (("eu", "5", "7d"), ("us", "4", "5d")):
-        values = {path: settings[0]["value"] for path, settings in explain(project, name).items()}
-        assert (str(values["partitions"]), values["config.retention.ms"]) == (partitions, retention)
 
 
 def test_explanation_lists_each_layer_with_location(project: Project) -> None:
@@ -159,18 +140,6 @@ def test_profile_limit_is_reported_per_environment(
     found = project.run("validate", "--format", "json").json["diagnostics"]
     beyond = [each["environments"] for each in found if each["code"] == "profile/events"]
     assert beyond == scopes
-
-
-def test_profile_limits_apply_to_extending_profiles_unless_waived(project: Project) -> None:
-    configure(project, {**PROFILES, "audit": {"extends": "events", "Topic": {"retention": "90d"}}})
-    spec, reason = {"profile": "audit"}, {"annotations": {"kafkaform/waive.profile/events": "the law"}}
-    project.write("topics/a.yaml", manifest("a", spec))
-    project.run("validate").needs(1)
-    assert "at most 30d" in project.run("rules", "profile/events").needs(0).out
-    project.write("topics/a.yaml", manifest("a", spec, reason))
-    project.run("validate").needs(0)
-    project.write("topics/a.yaml", manifest("a", {"partitions": 99, "retention": "90d"}))
-    project.run("validate").needs(0)
 
 
 def test_import_derives_profiles(project: Project, connected: Connected) -> None:
@@ -286,19 +255,6 @@ def test_profiles_of_another_repository_are_not_edited(
     assert platform.git("status", "--porcelain") == ""
 
 
-def test_adopted_drift_of_single_environment_edits_profile_override(
-    project: Project, connected: Connected
-) -> None:
-    clusters = {"dev": {"environment": "dev", "client": {"bootstrap.servers": "dev:9092"}}, **CLUSTERS}
-    project.config(clusters=clusters, defaults=DEFAULTS, profiles=PROFILES, rules=QUIET)
-    write_topics(project, 2)
-    project.apply("--cluster", "dev").needs(0)
-    set_retention(connected, TWO_DAYS, "t0", "t1")
-    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
-    assert read_retention(project, "dev", "t0")[0] == ("profile/events, in dev", "2d")
-    assert read_retention(project, "eu", "t0")[0] == ("profile/events", "7d")
-
-
 @pytest.mark.parametrize("names", [("t0", "t1"), ("t0",)])
 def test_adopted_drift_leaves_other_clusters_of_environment(
     names: tuple[str, ...], project: Project, connected: Connected
@@ -312,16 +268,3 @@ def test_adopted_drift_leaves_other_clusters_of_environment(
     layer = "profile/events" if len(names) == 2 else "manifest"
     assert read_retention(project, "eu", "t0")[0] == (f"{layer}, in eu", "2d")
     assert read_retention(project, "us", "t0") == [("profile/events", "7d")]
-
-
-def test_reverted_profile_change_edits_profile(project: Project) -> None:
-    configure(project)
-    write_topics(project, 2)
-    project.apply("--cluster", "eu", "--audit").needs(0)
-    cut_retention(project)
-    project.apply("--cluster", "eu", "--audit", "--allow", "profile/events:retention-cut").needs(0)
-    changes = project.run("history", "--cluster", "eu", "--format", "json").needs(0).json["changes"]
-    assert {change["name"] for change in changes} == {"t0", "t1"}
-    project.run("revert", changes[0]["id"].partition(".")[0], "--cluster", "eu").needs(0)
-    assert read_retention(project, "eu", "t1")[0] == ("profile/events", "7d")
-    project.run("plan", "--cluster", "eu").needs(0)

@@ -1,4 +1,4 @@
-"""`kafkaform revert` on a real Kafka: apply, revert, and apply again."""
+"""`kafkaform revert`: apply, revert, and apply again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Project, run_in_process
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}

@@ -12,19 +12,6 @@ def list_rules(project: Project, *arguments: str) -> Call:
     return run_in_process("rules", *arguments, cwd=project.folder)
 
 
-def test_every_rule_code_is_listed(project: Project) -> None:
-    lines = list_rules(project).needs(0).out.splitlines()
-    assert [line.split()[0] for line in lines] == list(rules.list_entries())
-    assert "KF109  error    min.insync.replicas does not fit the replication factor." in lines
-
-
-def test_rules_list_policies_with_configured_severities(project: Project) -> None:
-    project.config(policies=[POLICY], rules={"KF109": "info", "KF104": "off"})
-    lines = {line.split()[0]: line.split()[1] for line in list_rules(project).out.splitlines()}
-    assert (lines["KF109"], lines["KF104"], lines["policy/wide"]) == ("info", "off", "error")
-    assert lines["KF101"] == "error"
-
-
 def test_rules_json_has_kind_stage_and_waivability(project: Project) -> None:
     project.config(policies=[POLICY], rules={"policy/wide": "warning"})
     entries = {item["code"]: item for item in list_rules(project, "--format", "json").json}
@@ -66,16 +53,6 @@ def test_rule_that_cannot_be_waived_is_marked(project: Project) -> None:
     note = list_rules(project, "KF410").out
     assert note.endswith("severity   fixed: this is a note, not a rule\n")
     assert "waiver" not in note
-
-
-def test_printed_waiver_waives_rule(project: Project) -> None:
-    project.config(policies=[POLICY])
-    out = list_rules(project, "policy/wide").out
-    assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is acceptable here"}' in out
-    project.topic("a", metadata={"annotations": {"kafkaform/waive.policy/wide": "why it is acceptable here"}})
-    assert (
-        "(waived: why it is acceptable here)" in run_in_process("validate", cwd=project.folder).needs(0).out
-    )
 
 
 def test_policy_is_found_by_short_name(project: Project) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
-from tests.support.cli.memory_program import use_memory
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, run_in_process, write_two_clusters
 
 NOWHERE = "127.0.0.1:1"
@@ -163,8 +163,7 @@ def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_memory(monkeypatch)
+def project(project: Project, connected: Connected) -> Project:  # noqa: ARG001 - it is in place of Kafka
     return project
 
 
@@ -182,16 +181,6 @@ def test_option_overrides_environment_variable(project: Project) -> None:
     done = project.run(*arguments, env={"KAFKAFORM_CLUSTER": "prod"}).needs(0)
     assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server" in done.err
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
-
-
-def test_local_bootstrap_variable_overrides_configured_clusters(project: Project) -> None:
-    """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
-    project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
-    project.topic("t")
-    env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
-    done = run_in_process("plan", cwd=project.folder, env=env).needs(0)
-    assert "note:" not in done.err
-    assert project.servers in done.out
 
 
 def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:

@@ -9,34 +9,26 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli.memory_program import Connected, use_memory
-from tests.support.cli.project import Call, Project, manifest, write_one_cluster
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Call, Project, write_one_cluster
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import run_git
 
-
-@pytest.fixture(autouse=True)
-def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    return use_memory(monkeypatch)
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 @pytest.fixture
 def project(project: Project, tmp_path: Path) -> Project:
     """A Git repository with one topic that is not applied yet."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
-    (made.folder / "topics").mkdir(parents=True)
+    made.folder.mkdir()
     write_one_cluster(made.folder, project.servers)
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
-    declare(made, retention="7d")
+    made.topic("a", partitions=3, retention="7d")
     run_git(made.folder, "init", "-q", "-b", "main")
     run_git(made.folder, "add", "-A")
     run_git(made.folder, "commit", "-q", "-m", "first")
     return made
-
-
-def declare(project: Project, name: str = "a", **spec: object) -> None:
-    text = manifest(project.prefix + name, {"partitions": 3, "replicationFactor": 1, **spec})
-    (project.folder / "topics" / f"{name}.yaml").write_text(text)
 
 
 def edit_plan(project: Project, change: Callable[[dict[str, Any]], None]) -> None:
@@ -120,12 +112,12 @@ def test_reviewed_plan_is_applied_from_the_manifests(project: Project) -> None:
     assert "since the review" in again.err
 
 
-def test_reviewed_plan_is_applied_once(project: Project, memory: Connected) -> None:
+def test_reviewed_plan_is_applied_once(project: Project, connected: Connected) -> None:
     recorded = {"KAFKAFORM_AUDIT": "true"}
     again = ("apply", "--reviewed", "plan.json", "--auto-approve")
     project.run("plan", "--out", "plan.json").needs(0)
     project.run(*again, env=recorded).needs(0)
-    memory.delete_topic(f"{project.prefix}a")
+    connected.delete_topic(f"{project.prefix}a")
     assert "and these changed since" in project.run(*again, env=recorded).needs(1).err
     project.run(*again, "--again", env=recorded).needs(0)
     assert "a" in project.live()

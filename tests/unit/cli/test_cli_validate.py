@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from kafkaform.cli.main import run
 from tests.support.cli.project import ESCAPE, ROOT, Call, Project, manifest
+from tests.support.github.git_work import run_git
 
 
 @pytest.fixture
@@ -30,15 +30,6 @@ THIN: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas"
 @pytest.fixture
 def validate(capsys: pytest.CaptureFixture[str]) -> Validate:
     return lambda *arguments: Call(run(["validate", *arguments]), *capsys.readouterr())
-
-
-def test_valid_manifests_print_single_line(project: Project, validate: Validate) -> None:
-    project.topic("a")
-    call = validate()
-    assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
-    project.topic("b")
-    message = "configuration none (no kafkaform.yaml found)\n"
-    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", message)
 
 
 def test_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Validate) -> None:
@@ -72,37 +63,6 @@ def test_every_validation_stage_reports_problems(project: Project, validate: Val
     assert validate("--format", "github").needs(1).out.count("::error") == 3
 
 
-def test_every_problem_is_located(project: Project, validate: Validate) -> None:
-    project.config(clustrs={})
-    project.write("topics/a.yaml", "apiVersion: kafkaform/v1\nkind: Topik\nmetadata: {name: a}\nspec: {}\n")
-    project.topic("b", partitons=3)
-    project.topic("c", config={"retention.mss": "7d"})
-    call = validate()
-    assert (call.code, call.out) == (1, "")
-    lines = call.err.splitlines()
-    assert lines[-1] == "Error: 4 problems in the input"
-    for place, meant in (
-        ("kafkaform.yaml:6:1: ", "did you mean 'clusters'?"),
-        ("topics/a.yaml:2:7: ", "did you mean 'Topic'?"),
-        ("topics/b.yaml:", "did you mean 'partitions'?"),
-        ("topics/c.yaml:", "did you mean 'retention.ms'?"),
-    ):
-        assert [line for line in lines if line.startswith(place) and meant in line], call.err
-
-
-def test_warnings_do_not_fail_validation(project: Project, validate: Validate) -> None:
-    project.topic("a", **THIN)
-    call = validate()
-    assert (call.code, call.said) == (0, "")
-    assert "warning: KF109" in call.out
-    assert call.out.endswith("1 resource: valid, 1 warning.\n")
-    content = validate("--format", "json").json
-    assert (content["resources"], content["diagnostics"][0]["code"]) == (1, "KF109")
-    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 4})
-    project.topic("b", **THIN)
-    assert validate().needs(1).out.endswith("2 resources: 1 error, 1 warning.\n")
-
-
 def test_validation_covers_all_environments_by_default(
     project: Project, validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,36 +80,15 @@ def test_validation_covers_all_environments_by_default(
 
 def test_unknown_environment_does_not_hide_problems(project: Project, validate: Validate) -> None:
     project.config(environments=["dev", "prod"])
-    project.topic("a")
-    unknown = "there is no environment 'prd' in kafkaform.yaml"
+    project.topic("b b")
     call = validate("-e", "prd").needs(64)
-    assert unknown in call.err
-    assert "valid" not in call.out
-    project.topic("b b", replicationFactor=3, config={"min.insync.replicas": 4})
-    call = validate("-e", "prd").needs(64)
-    assert unknown in call.err
+    assert "there is no environment 'prd' in kafkaform.yaml" in call.err
     assert "error: KF101 'x.b b'" in call.out
-    assert "error: KF109" in call.out
     project.write("topics/wrong.yaml", "kind: Topik\n")
-    call = validate("-e", "prd").needs(1)
-    assert unknown in call.err
-    assert "topics/wrong.yaml:1:1: apiVersion is missing" in call.err
-    assert "topics/wrong.yaml:1:7: unknown kind 'Topik'" in call.err
-    assert "Error: 3 problems in the input" in call.err
-    assert "error: KF101 'x.b b'" in call.out
-    for output_format in ("json", "github", "sarif"):
+    for output_format in ("text", "json", "github", "sarif"):
         call = validate("-e", "prd", "--format", output_format).needs(1)
         for text in ("there is no environment", "unknown kind", "KF101"):
-            assert text in call.out
-
-
-def test_overrides_need_an_environment(project: Project, validate: Validate) -> None:
-    project.topic("a", overrides={"dev": {"partitions": 2}})
-    call = validate()
-    assert call.code == 1
-    assert "topics/a.yaml:6:3: " in call.err
-    assert "--environment (dev)" in call.err
-    assert validate("-e", "dev").code == 0
+            assert text in call.both
 
 
 def test_terminal_escapes_in_manifests_are_escaped(project: Project, validate: Validate) -> None:
@@ -181,52 +120,6 @@ def test_missing_file_is_named(
     assert (call.code, call.out) == (1, "")
     assert f"{place}: no such file" in call.err
     assert ("kafkaform init" in call.err) == (arguments != ["nope.yaml"]), "a named file is another slip"
-
-
-def test_finding_names_affected_environments(project: Project, validate: Validate) -> None:
-    project.config(environments=["dev", "test", "prod"])
-    project.topic("a", **THIN)
-    project.topic("b", overrides={"dev": THIN, "test": {}, "prod": {}})
-    lines = [line for line in validate().out.splitlines() if "KF109" in line]
-    assert [("topics/a.yaml" in line, "(in dev)" in line) for line in lines] == [(True, False), (False, True)]
-    found = validate("--format", "json").json["diagnostics"]
-    assert [item["environments"] for item in found if item["code"] == "KF109"] == [None, ["dev"]]
-    assert "(in " not in validate("-e", "dev").out
-
-
-def test_broker_count_of_environment_is_used_by_rules(project: Project, validate: Validate) -> None:
-    cluster = {"environment": "prod", "client": {"bootstrap.servers": "h:1"}}
-    project.config(environments=["prod"], clusters={"a": cluster})
-    project.topic("a", partitions=4)
-    assert "KF105" not in validate().out
-    project.config(environments=["prod"], clusters={"a": cluster | {"brokers": 3}})
-    assert "KF105" in validate().out
-
-
-def test_annotation_paths_are_relative_to_workspace(
-    project: Project, validate: Validate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.topic("a", partitons=3)
-    suggested = "unknown field 'partitons' in spec%0Adid you mean 'partitions'?"
-    for workspace, folder in ((project.folder.parent, f"{project.folder.name}/"), ("/elsewhere", "")):
-        monkeypatch.setenv("GITHUB_WORKSPACE", str(workspace))
-        call = validate("--format", "github").needs(1)
-        place = f"file={folder}topics/a.yaml,line=7,col=3,title=invalid input"
-        assert (call.out, call.err) == (f"::error {place}::{suggested}\n1 problem in the input\n", "")
-
-
-def test_sarif_has_findings_and_invalid_input(project: Project, validate: Validate) -> None:
-    project.topic("a", **THIN)
-    call = validate("--format", "sarif")
-    assert (call.code, call.err) == (0, "")
-    (run,) = call.json["runs"]
-    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [("KF109", "warning")]
-    project.topic("b", partitons=3)
-    call = validate("--format", "sarif")
-    assert (call.code, call.err) == (1, "")
-    (run,) = call.json["runs"]
-    found = [(item["ruleId"], item["level"]) for item in run["results"]]
-    assert found == [("invalid-input", "error"), ("KF109", "warning")]
 
 
 def test_policies_are_checked_with_the_rules(project: Project, validate: Validate) -> None:
@@ -307,9 +200,8 @@ def test_waiver_with_possible_effect_is_not_reported(
 
 
 def commit(project: Project, message: str) -> None:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "add", "-A"], cwd=project.folder, check=True)
-    subprocess.run(["git", *identity, "commit", "-q", "-m", message], cwd=project.folder, check=True)
+    run_git(project.folder, "add", "-A")
+    run_git(project.folder, "commit", "-q", "-m", message)
 
 
 @pytest.fixture
@@ -318,9 +210,9 @@ def branch(project: Project) -> Project:
     project.config(defaults={"Topic": {"retention": "7d"}})
     for name in ("a", "b"):
         project.topic(name, partitions=10, replicationFactor=2)
-    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project.folder, check=True)
+    run_git(project.folder, "init", "-q", "-b", "main")
     commit(project, "main")
-    subprocess.run(["git", "switch", "-q", "-c", "branch"], cwd=project.folder, check=True)
+    run_git(project.folder, "switch", "-q", "-c", "branch")
     project.topic("b", partitions=14, replicationFactor=2)
     return project
 
@@ -346,18 +238,6 @@ def test_findings_of_branch_come_first(validate: Validate) -> None:
     assert {"topics/a.yaml", "topics/b.yaml"} == set(files)
 
 
-def test_inherited_errors_are_listed(branch: Project, validate: Validate) -> None:
-    branch.topic("a b", partitions=1)
-    commit(branch, "an error that the branch inherits")
-    subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
-    branch.topic("b", partitions=15, replicationFactor=2)
-    call = validate("--changed-since", "main")
-    assert call.code == 1
-    first, *_ = call.out.splitlines()
-    assert first.startswith("topics/b.yaml:")
-    assert re.search(r"error: KF101 '.*a b' ", call.out)
-
-
 @pytest.mark.parametrize("inherited", [True, False])
 def test_invalid_file_does_not_hide_findings_of_branch(
     branch: Project, validate: Validate, inherited: bool
@@ -365,7 +245,7 @@ def test_invalid_file_does_not_hide_findings_of_branch(
     branch.topic("c", partitons=3)
     if inherited:
         commit(branch, "a broken file that the branch inherits")
-        subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=branch.folder, check=True)
+        run_git(branch.folder, "branch", "-f", "main", "HEAD")
         branch.topic("b", partitions=15, replicationFactor=2)
     for output_format in ("text", "github"):
         call = validate("--changed-since", "main", "--format", output_format).needs(1)
@@ -377,36 +257,6 @@ def test_invalid_file_does_not_hide_findings_of_branch(
         each["source"]["file"] != "topics/a.yaml" and bool(each["code"] or not inherited) for each in found
     ]
     assert own == sorted(own, reverse=True)
-
-
-# --- defaults ----------------------------------------------------------------------------------------
-
-
-def test_overridden_default_is_reported_at_own_line(project: Project, validate: Validate) -> None:
-    defaults = "defaults:\n  Topic:\n    retention: 7d\n    config:\n      segment.ms: 1d\n"
-    project.write("kafkaform.yaml", f"apiVersion: kafkaform/v1\nkind: Config\n{defaults}")
-    project.topic("a", retention="1d")
-    project.topic("b", config={"retention.ms": "2d"})
-    call = validate()
-    assert call.code == 0
-    message = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
-    assert f"kafkaform.yaml:5:5: info: KF117 {message.replace('retention', 'retention.ms', 1)}" in call.out
-    assert call.out.count("KF117") == 1
-    assert "KF117" not in validate("topics/a.yaml").out, "the other manifests may take it"
-    project.topic("c")
-    assert "KF117" not in validate().out
-
-
-def test_finding_about_default_is_located_at_default(project: Project, validate: Validate) -> None:
-    defaults = "defaults:\n  Topic:\n    config:\n      min.insync.replicas: 4\n"
-    project.write("kafkaform.yaml", f"apiVersion: kafkaform/v1\nkind: Config\n{defaults}")
-    project.topic("a", partitions=6, replicationFactor=3)
-    call = validate()
-    assert call.code == 1
-    assert call.out.startswith("kafkaform.yaml:6:7: error: KF109 ")
-    project.topic("a", partitions=6, replicationFactor=3, config={"min.insync.replicas": 5})
-    (own,) = [line for line in validate().out.splitlines() if "KF109" in line]
-    assert own.startswith("topics/a.yaml:")
 
 
 # --- many findings -----------------------------------------------------------------------------------
@@ -498,18 +348,6 @@ def test_missing_related_manifest_causes_findings(
     expected = related()
     (project.folder / f"topics/{absent}.yaml").unlink()
     assert not related() <= expected
-
-
-def test_invalid_manifest_does_not_hide_other_findings(project: Project, validate: Validate) -> None:
-    project.topic("a", partitons=3)
-    project.group("g", topics=["x.b"])
-    project.write(
-        "topics/access.yaml",
-        manifest("u", {"principals": ["User:u"], "consumes": [{"group": "z"}]}, kind="Access"),
-    )
-    call = validate()
-    assert "KF210" in call.out
-    assert "the topics of 'z' are not declared" in call.err
 
 
 # --- statistics, and watching ----------------------------------------------------------------------

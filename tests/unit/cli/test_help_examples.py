@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.examples import EXAMPLES
-from tests.support.cli.memory_program import Connected
+from tests.support.cli.memory_program import use_memory
 from tests.support.cli.project import Call, Project, manifest, run_in_process
 
 _SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"
@@ -41,8 +41,9 @@ RUN = [
 
 
 @pytest.fixture
-def project(tmp_path: Path, connected: Connected) -> Project:  # noqa: ARG001 - it is in place of Kafka
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A repository with a commit whose manifests were applied, and the files that examples name."""
+    use_memory(monkeypatch, brokers=3)
     project = Project(tmp_path, "127.0.0.1:1", "")
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={name: {"client": client, "environment": name} for name in ("prod", "staging")})

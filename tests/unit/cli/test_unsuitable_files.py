@@ -77,9 +77,9 @@ def reason(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("given", [*COMMANDS, *CLIENTS])
-def test_unsuitable_file_is_refused_without_blocking(
-    given: str, reason: str, tmp_path: Path, servers: str
-) -> None:
+def test_named_pipe_is_refused_without_blocking(given: str, tmp_path: Path, servers: str) -> None:
+    """All are read by the common reader: see the last test; secrets are read with every flaw."""
+    os.mkfifo(tmp_path / "odd.json")
     project = Project(tmp_path, servers, "")
     plan = Plan("c", (PlannedChange(Create(topic("t"), {"partitions": 1}), Status.PLANNED),))
     project.write(
@@ -91,7 +91,7 @@ def test_unsuitable_file_is_refused_without_blocking(
     project.topic("a")
     call = project.run(*COMMANDS.get(given, ["plan", "topics"]), env={"GITHUB_TOKEN": "x"}).needs(1)
     assert "odd.json" in call.words
-    assert reason in call.words
+    assert "not a regular file" in call.words
 
 
 def test_unsuitable_secret_file_is_refused(reason: str) -> None:

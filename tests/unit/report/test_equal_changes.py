@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 
-from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.settings import Settings
 from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, RiskAssessment, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
-from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.apply import render_apply
 from kafkaform.report.equal_changes import equal_changes, mask_name
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
-from tests.support.plans.scenes import DAY, QUIET, WEEK, FakeClock, absent, create_topic, declare_topic, topic
+from tests.support.plans.scenes import DAY, QUIET, WEEK, absent, create_topic, declare_topic, topic
 
 SCREEN = 24
 SCENES = ("create", "cut", "decrease", "delete", "increase")
@@ -42,31 +37,28 @@ def build_desired(scene: str, name: str) -> Desired:
     return replace(desired, intent=replace(desired.intent, keyed=None))
 
 
-def scene_of(scene: str, number: int, *, sizes: bool = False, allow: str = "") -> tuple[Plan, MemoryCluster]:
+def scene_of(scene: str, number: int) -> Plan:
     """A plan that does the same to some topics, among four times as many that stay."""
     memory = MemoryCluster()
     names = [f"orders-{i:03}" for i in range(number)]
     kept = [f"kept-{i:04}" for i in range(number * 4)]
     for name in names:
         create_topic(memory, name, 6, retention_ms=WEEK)
-        if sizes:
-            memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
     for name in kept:
         create_topic(memory, name)
     desired = [*(build_desired(scene, name) for name in names), *map(declare_topic, kept)]
-    grants = (Grant("*", allow),) if allow else ()
     settings = Settings(rules={**QUIET, "KF401": "off"})
-    return build_plan(Request(desired, allow=grants), memory, settings, None), memory
+    return build_plan(Request(desired), memory, settings, None)
 
 
 def names_in(plan: Plan) -> list[str]:
     return [planned.ref.name for planned in plan.changes]
 
 
-@pytest.mark.parametrize("number", [1, 2, 20, 60])
+@pytest.mark.parametrize("number", [1, 2, 20])
 @pytest.mark.parametrize("scene", SCENES)
 def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> None:
-    plan, _ = scene_of(scene, number)
+    plan = scene_of(scene, number)
     text, markdown = render_plan(plan, width=80).plain, render_plan_markdown(plan)
     for name in names_in(plan):
         assert re.search(rf"\b{name}\b", text)
@@ -81,28 +73,10 @@ def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> N
         assert max(len(text.splitlines()), len(markdown.splitlines())) <= SCREEN
 
 
-def test_different_amounts_are_listed_beside_names() -> None:
-    plan, _ = scene_of("cut", 20, sizes=True)
-    lines = render_plan(plan, width=80).plain.splitlines()
-    text = " ".join(" ".join(lines).split())
-    assert len(lines) <= SCREEN + 4
-    assert "orders-000 (1.0 MiB), orders-001 (2.0 MiB)" in text
-    assert "(the topic holds the amount beside its name)" in text
-    markdown = render_plan_markdown(plan)
-    assert "`Topic/orders-019` (20.0 MiB)" in markdown
-    saved = plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0]
-    assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
-
-
-def test_common_amount_stays_in_sentence() -> None:
-    plan, _ = scene_of("cut", 3)
-    assert "(the topic holds no data)" in " ".join(render_plan(plan, width=80).plain.split())
-
-
-def different_scene(number: int) -> Plan:
+def different_scene() -> Plan:
     """A plan that gives each of some topics another number of partitions; they hold other amounts of data."""
     memory = MemoryCluster()
-    names = [f"orders-{i:03}" for i in range(number)]
+    names = [f"orders-{i:03}" for i in range(20)]
     for name in names:
         create_topic(memory, name, 6, retention_ms=WEEK)
         memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
@@ -116,7 +90,7 @@ def different_scene(number: int) -> Plan:
 
 
 def test_different_changes_of_field_are_grouped_with_values() -> None:
-    plan = different_scene(20)
+    plan = different_scene()
     text = render_plan(plan, HEADER, width=80).plain
     assert len(text.splitlines()) <= 60
     assert "orders-000 (6 → 7, 85.7 %, 1.0 MiB)" in text
@@ -130,15 +104,8 @@ def test_different_changes_of_field_are_grouped_with_values() -> None:
     assert verbose.count("disruptive: partition-increase") == 20
 
 
-def test_few_different_changes_keep_sentences() -> None:
-    text = render_plan(different_scene(3), HEADER).plain
-    assert "85.7 % of keys move" in text
-    assert "75 % of keys move" in text
-    assert "as listed" not in text
-
-
 def test_refusal_explained_by_finding_refers_to_finding() -> None:
-    plan, _ = scene_of("increase", 20)
+    plan = scene_of("increase", 20)
     message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
     refused = tuple(
         replace(change, status=Status.REFUSED, reason=f"KF404: {message}", remedy=advice)
@@ -152,43 +119,12 @@ def test_refusal_explained_by_finding_refers_to_finding() -> None:
         assert "KF404, see the errors" in report
 
 
-def test_json_lists_each_change() -> None:
-    plan, _ = scene_of("cut", 20, sizes=True)
-    changes = json.loads(plan_to_json(plan, HEADER))["changes"]
-    assert len(changes) == 20
-    for number, change in enumerate(changes, 1):
-        (field,) = change["fields"]
-        assert f"(the topic holds {number}.0 MiB)" in field["reason"]
-        assert field["figure"] == f"{number}.0 MiB"
-
-
-def test_verbose_lists_each_change() -> None:
-    plan, _ = scene_of("delete", 20)
-    text = render_plan(plan, verbose=True, width=80).plain
-    for name in names_in(plan):
-        assert f"! Topic/{name} " in text
-        assert f"--allow Topic/{name}:delete" in text
-    assert "NAME" not in text
-
-
 def test_consents_of_few_resources_are_written_as_options() -> None:
-    plan, _ = scene_of("cut", 3)
+    plan = scene_of("cut", 3)
     text = render_plan(plan).plain
     flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
     assert f"consent: {flags}\n" in text
     assert 'metadata.annotations: kafkaform/allow: "retention-cut from 7d: <why>"' in text
-
-
-@pytest.mark.parametrize(
-    ("scene", "allow", "most"), [("cut", "retention-cut", 10), ("cut", "", SCREEN), ("decrease", "", SCREEN)]
-)
-def test_equal_apply_results_fit_screen(scene: str, allow: str, most: int) -> None:
-    plan, memory = scene_of(scene, 20, allow=allow)
-    report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    lines = render_apply(report, width=80).plain.splitlines()
-    assert ("  ~ 20 topics  updated: retention.ms = 1d (86400000)" in lines) is bool(allow)
-    assert len(lines) <= most
-    assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
 
 
 def test_changes_with_different_text_are_not_grouped() -> None:

@@ -123,9 +123,9 @@ def build_planned(
     return PlannedChange(change, status, Location(f"topics/{change.ref.name}.yaml", line), **more)
 
 
-def create(name: str, partitions: int = 12, **configs: FieldValue) -> Create:
+def create(name: str, **configs: FieldValue) -> Create:
     fields = {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
-    return Create(topic(name), {"partitions": partitions, "replicationFactor": 3, **fields})
+    return Create(topic(name), {"partitions": 12, "replicationFactor": 3, **fields})
 
 
 def update(name: str, *fields: FieldChange) -> Update:

@@ -15,7 +15,7 @@ from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
 from kafkaform.report.skew import render_skew, render_skew_html, render_skew_markdown
 from spark_validation.metrics import metric_rows
-from spark_validation.results import SkewFinding, SkewReport, SkewVerdict, TopicResult, to_json
+from spark_validation.results import SkewReport, SkewVerdict, TopicResult, to_json
 from tests.support.golden import format_value, hide_unstable, shorten_lists
 from tests.support.skew import samples
 from tests.support.skew.analysis import scene
@@ -57,34 +57,17 @@ def build_overview() -> SkewReport:
 
 def build_variants() -> list[tuple[TopicResult, TopicResult]]:
     """Return topics that no analysis above has, each with the one that it differs from."""
-    hot, mixed, empty = samples.hot(), samples.build_mixed("mixed"), samples.empty()
-    apart = replace(mixed, partitions=samples.build_balanced().partitions, hot_keys=())
-    own = {"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77}
-    once = [
-        replace(partition, sampled_records=partition.distinct_keys, null_records=0)
-        for partition in apart.partitions
-    ]
-    unnamed = SkewFinding("KF505", "warning", "null keys on a keyed topic")
+    hot, even = samples.hot(), samples.build_balanced()
+    heavy = samples.imbalance([5 / 8, 1 / 8, 1 / 8, 1 / 8])
     changes: dict[str, tuple[TopicResult, dict[str, Any]]] = {
-        "breaks its policy, empty": (empty, {"sample": replace(empty.sample, notes=("all was deleted",))}),
         "predictions differ": (hot, {"what_if": samples.what_if(12, 24, ratio=1.02)}),
-        "an empty key": (hot, {"hot_keys": (samples.key("", 0.2, [4]),)}),
         "no members": (hot, {"groups": (replace(hot.groups[0], members=(), max_mean_ratio=0.0),)}),
         "a reason alone": (hot, {"policy": SkewVerdict("warn", ("nobody can tell",))}),
-        "a finding without its topic": (hot, {"findings": (unnamed,)}),
-        "no hot keys": (hot, {"hot_keys": ()}),
         "files": (hot, {"sample": replace(hot.sample, mode="file", records=1, achieved=None)}),
         "sparse": (hot, {"sample": replace(hot.sample, records=800_000, precision=0.01)}),
-        "no bursty key": (samples.bursty(), {"hot_keys": ()}),
-        "too few repeats": (apart, {"partitions": tuple(once)}),
-        "an own partitioner": (apart, {"partitioners": own}),
-        "heavy": (
-            samples.build_balanced(),
-            {"by_bytes": samples.imbalance([5 / 8, 1 / 8, 1 / 8, 1 / 8]), "causes": ()},
-        ),
+        "heavy": (even, {"by_bytes": heavy, "causes": ()}),
     }
-    variants = [(base, replace(base, name=name, **extra)) for name, (base, extra) in changes.items()]
-    return [(base, failing(topic) if base is empty else topic) for base, topic in variants]
+    return [(base, replace(base, name=name, **extra)) for name, (base, extra) in changes.items()]
 
 
 def round_numbers(text: str) -> str:

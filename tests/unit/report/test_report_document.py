@@ -44,7 +44,6 @@ from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
 COLUMNS = (Column("Name", role=Role.CODE), Column("Count", right=True))
 BARS = (COLUMNS[0], Column("mean", mean=0.2))
 CHART = Chart("c", "a chart", [Point("a", 0.0, 0.5, 0.4, 0.6)], str, str)
-CONTENT = ("Paragraph", "Verbatim", "Item", "Table", "CodeBlock")
 
 
 def starting_text() -> st.SearchStrategy[str]:

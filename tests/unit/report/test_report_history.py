@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.audit.entries import AuditRecord, AuditResult
+from kafkaform.audit.entries import AuditRecord
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.values import replace
@@ -27,43 +27,8 @@ def story() -> Story:
     return Story()
 
 
-def words(story: Story, earlier: int = 0, width: int | None = None) -> list[str]:
-    return render_history(story.entries[::-1], earlier, width=width).plain.splitlines()
-
-
-@pytest.mark.parametrize("number", [2, 40])
-def test_equal_changes_of_apply_are_grouped_with_every_name(story: Story, number: int) -> None:
-    names = [f"orders-{n:02}" for n in range(number)]
-    changes = [story.add("update", name, {RETENTION: (WEEK, DAY)}) for name in names]
-    second = story.add("update", "other", {RETENTION: (WEEK, DAY), "partitions": (1, 2)})
-    story.entries = [
-        replace(entry, id=f"run0.{n}", run="run0", at=second.at)
-        for n, entry in enumerate([*changes, second], 1)
-    ]
-    lines = render_history(story.entries[::-1], 0, verbose=False, width=80).plain.splitlines()
-    assert lines[1] == f"  ~ run0.1-{number}  {number} topics  updated: retention.ms 7d → 1d"
-    assert len(lines) <= 14
-    assert max(map(len, lines)) <= 80
-    named = " ".join(lines[2:]).partition(" ~ ")[0].replace(",", "").split()
-    assert named == names
-    each = render_history(story.entries[::-1], 0, verbose=True).plain
-    assert all(f"Topic/{name}  updated" in each for name in names)
-
-
-def test_changes_with_different_results_are_not_grouped(story: Story) -> None:
-    same = [story.add("update", name, {RETENTION: (WEEK, DAY)}) for name in "abc"]
-    failed = AuditResult("failed", same[0].at, "b is too large")
-    story.entries = [
-        replace(entry, id=f"run0.{n}", run="run0", at=same[0].at) for n, entry in enumerate(same)
-    ]
-    story.entries[1] = replace(story.entries[1], outcome=failed)
-    lines = render_history(story.entries[::-1], 0, verbose=False).plain.splitlines()
-    assert lines[1:5] == [
-        "  ~ run0.0,2  2 topics  updated: retention.ms 7d → 1d",
-        "      a, c",
-        "  ! run0.1  Topic/b  update FAILED: retention.ms 7d → 1d",
-        "      b is too large",
-    ]
+def words(story: Story, earlier: int = 0) -> list[str]:
+    return render_history(story.entries[::-1], earlier).plain.splitlines()
 
 
 def test_commit_of_dirty_checkout_is_marked(story: Story) -> None:

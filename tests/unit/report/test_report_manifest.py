@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
+from kafkaform.core.model import Desired, FieldValue, Observed
 from kafkaform.core.printable import printable
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.topic.operations import CreateTopic
@@ -91,10 +90,6 @@ def test_retention_has_shorthand(configs: dict[str, str], retention: object) -> 
         "replicationFactor": 3,
         "retention": retention,
     }
-
-
-def test_topic_without_own_configs_has_none() -> None:
-    assert spec(build_observed()) == {"partitions": 3, "replicationFactor": 3}
 
 
 def test_undeclarable_configs_are_omitted_and_reported() -> None:
@@ -177,12 +172,3 @@ def check_value(value: str, folder: Path) -> None:
         desired = read_back(text, folder)
         plan = plan_from([desired], type(seen)({ref: observed}, seen.inventory), facts)
         assert (plan.changes, plan.undeclared) == ((), ())
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_odd_names_are_read_back_from_yaml_and_json(name: str, tmp_path: Path) -> None:
-    observed = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    manifest = build_live_manifest(observed)
-    assert yaml.safe_load(manifest.to_yaml())["metadata"]["name"] == name
-    assert json.loads(manifest.to_json())["metadata"]["name"] == name
-    assert not name or read_back(manifest.to_yaml(), tmp_path).ref.name == name

@@ -122,107 +122,6 @@ def test_pictures_have_labels_or_are_hidden(html: str) -> None:
             assert len(row.all("th", "td")) == len(head.all("th"))
 
 
-def test_topics_are_sorted_by_skew_and_linked() -> None:
-    page = parse_html(render_skew_html(samples.report(*samples.everything())))
-    index = page.all("table")[0]
-    names = [item.all("th")[0].text for item in index.all("tbody")[0].all("tr")]
-    assert names[:3] == ["payments.v1", "imports.v1", "events.v1"]
-    assert names[-1] == "orders.v1"
-    assert list(sections(page)) == ["Findings", *names]
-    targets = {item.attributes["id"]: item.text for item in page.all("h2") if "id" in item.attributes}
-    assert [targets[item.attributes["href"][1:]] for item in index.all("a")] == names
-    row = index.all("tbody")[0].all("tr")[0]
-    assert [item.text for item in row.all("td")] == [
-        "hot keys", "breaks its policy", "4.3", "30 %", "200,000", "0 %", "12",
-    ]  # fmt: skip
-
-
-# --- a topic -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("topic", samples.everything()[1:], ids=lambda topic: topic.diagnosis)
-def test_every_diagnosis_has_evidence_and_advice(topic: TopicResult) -> None:
-    section = render_topic(topic)
-    for cause in topic.causes:
-        assert cause.evidence in section.text
-    for line in topic.advice:
-        assert line in section.text
-
-
-def test_code_of_advice_is_an_element() -> None:
-    advice = "Set `partitioner=murmur2_random`, or declare `keyed: <false>`."
-    section = render_topic(replace(samples.hot(), advice=(advice,)))
-    assert [item.text for item in section.all("code")][1:3] == [
-        "partitioner=murmur2_random",
-        "keyed: <false>",
-    ]
-    assert "`" not in section.text
-
-
-def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
-    section = render_topic(samples.hot())
-    for title in ("By records", "By bytes"):
-        figure = chart(section, title)
-        bars = figure.all("rect")
-        assert len(bars) == 12
-        heights = [float(bar.attributes["height"].rstrip("%")) for bar in bars]
-        # 43 of 120 weights lie on partition 4, and 7 on each other one.
-        assert heights[4] / heights[0] == pytest.approx(43 / 7, rel=0.01)
-        assert [bar.attributes["class"] for bar in bars].count("hot") == 1
-        assert bars[4].attributes["class"] == "hot"
-        assert bars[4].text == "partition 4: 35.8 %"
-        ground = [
-            float(value.attributes["y"].rstrip("%")) + height
-            for value, height in zip(bars, heights, strict=True)
-        ]
-        assert ground == pytest.approx([100] * 12, abs=0.11)
-        (mean,) = [item for item in figure.all("line") if item.attributes["class"] == "level"]
-        assert 100 - float(mean.attributes["y1"].rstrip("%")) == pytest.approx(heights[0] * 10 / 7, rel=0.01)
-        (whiskers,) = [item for item in figure.all("path") if item.attributes["class"] == "whisker"]
-        assert whiskers.attributes["d"].count("M") == 12
-        assert "4.3 times the mean" in figure.text
-
-
-def test_exact_counts_have_no_intervals() -> None:
-    section = render_topic(samples.build_compacted())
-    assert not [item for item in section.all("path", "line") if item.attributes["class"] == "whisker"]
-    assert "95 % interval" not in chart(section, "By records").text
-
-
-def test_lorenz_curve_is_below_diagonal() -> None:
-    for topic in (samples.hot(), samples.large(partitions=1000)):
-        figure = chart(render_topic(topic), "Lorenz curve")
-        (line,) = [item for item in figure.all("path") if item.attributes["class"] == "line"]
-        numbers = [float(item) for item in re.findall(r"[\d.]+", line.attributes["d"])]
-        points = list(zip(numbers[::2], numbers[1::2], strict=True))
-        assert (points[0], points[-1]) == ((0, 1000), (1000, 0))
-        assert all(1000 - y <= x + 1 for x, y in points)
-        assert [x for x, _ in points] == sorted(x for x, _ in points)
-        assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
-    assert "Gini 0.28" in chart(render_topic(samples.hot()), "Lorenz curve").text
-
-
-def test_prediction_marks_current_count_and_has_table() -> None:
-    topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
-    section = render_topic(topic)
-    figure = chart(section, "Predicted")
-    assert "now: 12" in figure.text
-    assert [item.text for item in figure.all("circle")] == [
-        "24 partitions: 3", "48 partitions: 3.01", "96 partitions: 3.02", "measured now: 4.3",
-    ]  # fmt: skip
-    (mark,) = [item for item in figure.all("line") if item.attributes["class"] == "mark"]
-    measured = figure.all("circle")[-1]
-    assert mark.attributes["x1"] == measured.attributes["cx"]
-    (table,) = [item for item in section.all("table") if "Keys move" in item.text]
-    rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")[1:]]
-    assert rows[1] == ["48", "3.01", "2.98 to 3.04", "3.01", "2.98 to 3.04", "50 %", "50 %", "49 to 51 %"]
-
-
-def test_topic_without_records_has_no_charts() -> None:
-    section = render_topic(samples.empty())
-    assert not section.all("figure", "table")
-
-
 # --- the trend ---------------------------------------------------------------------------------------
 
 
@@ -280,23 +179,6 @@ def test_hostile_text_is_escaped() -> None:
 
 
 # --- how much ----------------------------------------------------------------------------------------
-
-
-def test_fifty_topics_fit_with_charts() -> None:
-    topics = [replace(samples.failing(samples.hot()), name=f"topic-{number}") for number in range(50)]
-    history = [samples.report(*topics, created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 29, 3)]
-    html = render_skew_html(samples.report(*topics), rows(history))
-    assert len(html) < LIMIT
-    found = sections(parse_html(html))
-    del found["Findings"]
-    assert len(found) == 50
-    for section in found.values():
-        assert {"Lorenz curve", "Predicted", "Hottest key's", "By records"} <= {
-            title
-            for item in section.all("figure")
-            for title in ("Lorenz curve", "Predicted", "Hottest key's", "By records")
-            if item.all("b")[0].text.startswith(title)
-        }
 
 
 def test_many_partitions_are_drawn_in_groups_with_note() -> None:

@@ -84,21 +84,15 @@ def test_bytes_are_formatted() -> None:
     assert [size(None), size(0), size(512), size(1_395_864_371)] == ["-", "0 B", "512 B", "1.3 GiB"]
 
 
-def test_interval_has_unit_once() -> None:
+def test_interval_has_unit_once_and_only_if_it_is_wide() -> None:
     assert interval(Estimate(0.0833, 0.0812, 0.0857), percent) == "8.12 to 8.57 %"
     assert format_estimate(Estimate(3.9, 3.71, 4.09), ratio) == "3.9 (3.71 to 4.09)"
     assert format_estimate(Estimate(200_000, 196_000, 206_000), count) == "200,000 (196,000 to 206,000)"
     assert interval(Estimate(1e-7, 1e-9, 0.001), percent) == "< 0.0001 % to 0.1 %"
-
-
-def test_exact_estimate_has_no_interval() -> None:
+    assert interval(Estimate(0.5, 0.49999, 0.50001), percent) == "50 %"
+    assert format_estimate(Estimate(10, 9.9, 10.1), count) == "10"
     assert interval(Estimate.exact(0.5), percent) == ""
     assert format_estimate(Estimate.exact(0.5), percent) == "50 %"
-
-
-def test_narrow_interval_is_single_number() -> None:
-    assert format_estimate(Estimate(10, 9.9, 10.1), count) == "10"
-    assert interval(Estimate(0.5, 0.49999, 0.50001), percent) == "50 %"
 
 
 def test_partition_numbers_keep_order() -> None:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafkaform.config.settings import Costs
 from kafkaform.core.model import DataSize, FieldValue, Observed, ResourceRef
-from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import GroupStatus, Order, ResourceStatus, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources.groups import Group, Member, Position
+from kafkaform.resources.groups import Group, Position
 from tests.support.plans.scenes import topic
-from tests.support.plans.strategies import hostile_text
-
-LONG = "checkout.orders.of.a.shop.with.a.very.long.name.v1"
 
 
 def build_observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs: str) -> Observed:
@@ -27,32 +21,15 @@ def build_observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs:
     return Observed(topic(name), "id", state, effective)
 
 
-def member(number: int, *partitions: int, static: str | None = None) -> Member:
-    held = frozenset(("orders.v1", partition) for partition in partitions)
-    return Member(f"id-{number}", f"app-{number}", f"/10.0.0.{number}", static, held)
+LAGGING = Group("shop", "consumer", "Stable", positions=(Position("orders.v1", 0, 100, 0, 1100),))
 
 
-GROUP = Group(
-    "shop",
-    "consumer",
-    "Stable",
-    assignor="uniform",
-    coordinator=2,
-    members=(member(1, 0, 2), member(2, 1, static="pod-2"), member(3)),
-    positions=(
-        Position("orders.v1", 0, 100, 0, 1100),
-        Position("orders.v1", 1, 5, 0, 5),
-        Position("orders.v1", 2, None, 0, 70),
-    ),
-)
-
-
-def text(*ones: TopicStatus | GroupStatus, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
+def text(*ones: TopicStatus | GroupStatus) -> str:
     report = StatusReport(
         tuple(item for item in ones if isinstance(item, TopicStatus)),
         tuple(item for item in ones if isinstance(item, GroupStatus)),
     )
-    return render_status(report, globs, width=width).plain
+    return render_status(report).plain
 
 
 def row(one: TopicStatus | GroupStatus) -> str:
@@ -98,53 +75,9 @@ def test_missing_group_value_is_dash(group: GroupStatus, shown: str) -> None:
     assert row(group) == shown
 
 
-def test_undeclared_resource_is_marked_if_manifests_were_read() -> None:
-    observed = build_observed()
-    some = text(TopicStatus("s", observed, True, "shop"), TopicStatus("t", observed, declared=False))
-    assert [line.split()[-1] for line in some.split("\n")] == ["DECLARED", "yes", "no"]
-    for declared, ending in ((False, "GROUPS  DECLARED"), (None, "GROUPS"), (True, "GROUPS")):
-        assert text(TopicStatus("t", observed, declared=declared)).split("\n")[0].endswith(ending)
-
-
-def test_names_are_complete_in_pipe_and_narrow_terminal() -> None:
-    readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
-    report = TopicStatus(LONG, build_observed(LONG), True, "", DataSize(1, 6), readers)
-    assert f"{LONG}  " in text(report)
-    assert ", ".join(readers) in text(report)
-    narrow = text(report, width=80).split("\n")
-    assert max(map(len, narrow)) <= 80
-    assert narrow[1] == LONG
-    assert sum(reader in line for line in narrow for reader in readers) == 2
-    assert "3 more" in text(report, width=300)
-
-
-@pytest.mark.parametrize(
-    ("width", "left_out"),
-    [
-        (120, set()),
-        (100, {"DECLARED"}),
-        (90, {"DECLARED", "TEAM"}),
-        (80, {"DECLARED", "TEAM", "GROUPS"}),
-        (60, {"DECLARED", "TEAM"}),
-    ],
-)
-def test_columns_are_omitted_for_long_names(width: int, left_out: set[str]) -> None:
-    name = "checkout.payments.authorised.v1"
-    rows = (
-        TopicStatus(
-            name, build_observed(name), True, "checkout", DataSize(1395864371, 6), ("ledger", "reports")
-        ),
-        TopicStatus("t", build_observed(), declared=False),
-    )
-    header, row, *_ = text(*rows, width=width).split("\n")
-    columns = {"TOPIC", "PARTITIONS", "RF", "RETENTION", "SIZE", "GROUPS", "TEAM", "DECLARED"}
-    assert set(header.split()) == columns - left_out
-    assert (row == name) == (width == 60), "what no column makes room for has a line of its own"
-
-
 def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
-    groups = [GroupStatus(f"g-{i}", GROUP if i < 2 else idle, declared=i > 3) for i in range(20)]
+    groups = [GroupStatus(f"g-{i}", LAGGING if i < 2 else idle, declared=i > 3) for i in range(20)]
     assert "lag (" not in text(*groups)
     shown = text(TopicStatus("t", build_observed(), declared=False), *groups)
     assert shown.endswith("\n\n1 topic, 20 groups; 2 groups with lag (--lagging lists them); 5 not declared")
@@ -164,24 +97,6 @@ def test_unknown_values_are_sorted_last() -> None:
     assert [item.name for item in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
     assert [item.name for item in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
     assert report.sorted_by(Order.NAME) == report
-
-
-@given(hostile_text(min_size=1), hostile_text(), st.none() | st.integers(40, 200))
-def test_hostile_names_are_printable(name: str, client: str, width: int | None) -> None:
-    group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
-    held = (Position(name, 0, 1, 0, 2),)
-    shown = text(
-        TopicStatus(name, build_observed(), True, client, DataSize(1, 6), (name,)),
-        GroupStatus(name, Group(name, "classic", name, members=group.members, positions=held)),
-        GroupStatus(name, group, team=client),
-        width=width,
-        globs=(name,),
-    )
-    assert all(printable(line) == line for line in shown.split("\n"))
-    assert (
-        json.loads(status_to_json(StatusReport(groups=(GroupStatus(name, group),))))["groups"][0]["name"]
-        == name
-    )
 
 
 # --- access ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from kafkaform.core.printable import escape_text, printable
 from kafkaform.report.bars import MARK, draw_bar
-from kafkaform.report.document import Bar, Column, Role, Row, TextSpan
+from kafkaform.report.document import Column, Role, Row, TextSpan
 from kafkaform.report.page import Page
 from tests.support.plans.strategies import hostile_text
 
@@ -39,10 +39,6 @@ def test_columns_are_aligned_with_headers() -> None:
         "orders.v1                       12  first",
         "a-very-long-name.with.parts      3  second one",
     ]
-
-
-def test_sufficient_width_changes_no_line() -> None:
-    assert lines(47) == lines(None)
 
 
 def test_wide_name_has_own_line() -> None:
@@ -80,27 +76,6 @@ def test_columns_are_narrowed_where_fewest_cells_fold() -> None:
         "a.much.longer.name",
         "              -            1 GiB",
     ]
-
-
-@pytest.mark.parametrize("width", [None, 100])
-def test_single_long_name_does_not_widen_other_rows(width: int | None) -> None:
-    remaining = [(f"orders-{number}", "3", "-") for number in range(5)]
-    for names in (("n" * 249, "3", "-"), ("orders-5", "3", "n" * 249)):
-        shown = table(COLUMNS, [*remaining, names], width).plain.split("\n")
-        assert all(cell_len(line) <= 80 for line in shown if "n" * 249 not in line)
-        assert shown[1].split() == [*remaining[0]]
-        assert sum(line.count("n" * 249) for line in shown) == 1
-        # A pipe has one line for each row.
-        assert width is not None or len(shown) == 7
-
-
-def test_text_is_wrapped_at_blanks() -> None:
-    assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
-
-
-def test_column_keeps_minimum_width() -> None:
-    name = str(ROWS[1][0])
-    assert max(len(line) for line in lines(5) if line != name) == 8 + 2 + 5 + 2 + 6
 
 
 def test_headers_and_cells_keep_their_styles() -> None:
@@ -149,12 +124,3 @@ def test_bars_grow_with_share() -> None:
         "█████│████",
     ]
     assert draw_bar(0.0, 0.0, 0.0, 10) == ""
-
-
-@pytest.mark.parametrize(("width", "longest"), [(None, 40), (100, 40), (30, 20), (12, 8)])
-def test_bars_use_remaining_width(width: int | None, longest: int) -> None:
-    rows: list[Row] = [("a", Bar(0.8)), ("… 3 more", Bar(0.1)), ("rest", "each less")]
-    shown = table((Column("NAME"), Column("mean", mean=0.2)), rows, width).plain.split("\n")
-    assert shown[0].endswith(f"{MARK} mean")
-    assert len(shown[1]) == len("… 3 more  ") + longest
-    assert shown[3] == "rest      each less"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import shlex
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import indent
 from typing import cast
@@ -30,17 +28,13 @@ from kafkaform.core.printable import split_code
 from kafkaform.core.wording import command, setting, spans
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan import planning
-from kafkaform.report.drift import render_drift, render_drift_markdown
-from kafkaform.report.drift_json import drift_to_json
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
-from tests.support.markdown import GITHUB
+from tests.support.markdown import parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import HEADER, Story
-from tests.support.plans.drift import drift_in
+from tests.support.plans.audit import Story
 from tests.support.plans.scenes import QUIET, create_topic, topic
 
 HOSTILE = [
@@ -178,67 +172,5 @@ def test_suggested_consent_covers_named_resource_only(name: str) -> None:
     grant = Grant.parse(flag)
     assert grant.covers(group(name), "delete")
     assert not grant.covers(group("other"), "delete")
-    assert flag in [
-        value for span in code_spans(render_plan_markdown(plan)) for value in read_allow_values(span)
-    ]
-
-
-@hostile
-def test_remedy_keeps_name_complete_in_text_and_markdown(name: str) -> None:
-    plan = deletion(name)
-    text = render_plan(plan, width=80).plain
-    (line,) = [line for line in text.splitlines() if "kafkaform reset" in line]
-    assert name in words_of(line)
-    commands = [span for span in code_spans(render_plan_markdown(plan)) if span.startswith("kafkaform ")]
-    assert any(name in shlex.split(span) for span in commands)
-
-
-class _Code(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.spans: list[str] = []
-        self._inside = False
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        self._inside = tag == "code"
-        if self._inside:
-            self.spans.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = self._inside and tag != "code"
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.spans[-1] += data
-
-
-def code_spans(markdown: str) -> list[str]:
-    """The text of each code span, as a reader sees and copies it."""
-    parser = _Code()
-    parser.feed(GITHUB.render(markdown))
-    return parser.spans
-
-
-@hostile
-def test_drift_commands_keep_names_in_every_format(name: str) -> None:
-    cluster, desired = tombstone(name)
-    drift = drift_in(cluster, desired)
-    (drifted,) = drift.resources
-    reach = CommandContext(("my topics",), ("--cluster", "a;b"))
-    restore, accept = plan_restoration(drifted, reach).command, plan_acceptance(drifted, reach).command
-    assert restore is not None
-    assert accept is not None
-    for text, options in ((restore, ["my topics", "a;b"]), (accept, [name, "a;b"])):
-        words = shlex.split(text)
-        assert {*options} <= {*words}
-    assert Grant.parse(shlex.split(restore)[shlex.split(restore).index("--allow") + 1]).covers(
-        group(name), "delete"
-    )
-    for shown in (
-        render_drift(drift, HEADER, reach, verbose=True, width=80).plain,
-        *code_spans(render_drift_markdown(drift, HEADER, reach)),
-    ):
-        for line in shown.splitlines():
-            if "kafkaform get" in line:
-                assert name in shlex.split(line[line.index("kafkaform ") :])
-    assert json.dumps(accept) in drift_to_json(drift, HEADER, reach)
+    found = parse_markdown(render_plan_markdown(plan)).spans
+    assert flag in [value for span in found for value in read_allow_values(span)]

@@ -29,7 +29,7 @@ def test_hostile_texts_are_complete() -> None:
 def test_drawn_plans_cover_every_kind() -> None:
     drawn: list[Plan] = []
 
-    @settings(examples(5), derandomize=True, database=None)
+    @settings(examples(3), derandomize=True, database=None)
     @given(strategies.plans())
     def draw(plan: Plan) -> None:
         drawn.append(plan)

@@ -565,3 +565,41 @@ def test_share_group_member_has_declared_access_only(
     refusals = list_refusals(auditor, project.folder, f"{prefix}orders", group_id=f"{prefix}other")
     assert refusals == {"GroupAuthorizationException"}
     assert can_produce(kafka_acl, auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_transactional_application_has_declared_access_only(
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+) -> None:
+    copier = account()
+    for name in ("orders", "copies"):
+        project.topic(name)
+    consumes = [{"group": f"{prefix}copier", "topics": [f"{prefix}orders"]}]
+    declare(
+        project,
+        "copier",
+        principals=[principal_of(copier)],
+        produces=[f"{prefix}copies"],
+        consumes=consumes,
+        transactional=[{"prefix": f"{prefix}copier-"}],
+    )
+    project.run("apply", "--auto-approve").needs(0)
+    produce(kafka_acl, f"{prefix}orders", "a")
+    group = {"group.id": f"{prefix}copier", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**copier.client, **group, "enable.auto.commit": False})
+    consumer.subscribe([f"{prefix}orders"])
+    message = eventually(lambda: consumer.poll(1.0), lambda polled: polled is not None)
+    assert message is not None
+    producer = Producer({**copier.client, "transactional.id": f"{prefix}copier-1"})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(f"{prefix}copies", message.value(), key="a")
+    producer.send_offsets_to_transaction(
+        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), TIMEOUT_S
+    )
+    producer.commit_transaction(TIMEOUT_S)
+    consumer.close()
+    read_counts(kafka_acl, f"{prefix}copies", {"a": "a"})
+    stranger = Producer({**copier.client, "transactional.id": f"{prefix}other"})
+    with pytest.raises(KafkaException) as refused:
+        stranger.init_transactions(TIMEOUT_S)
+    assert refused.value.args[0].name() == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"

@@ -15,6 +15,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project, manifest
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import Account, connect
 from tests.support.clusters.topics import make_topic
 
@@ -65,6 +66,29 @@ def test_profile_with_cluster_overrides_is_applied_in_stages(project: Project, k
     consent = ("--allow", "profile/events:retention-cut")
     project.run("apply", "--clusters", "*", "--auto-approve", *consent).needs(0)
     project.run("plan", "--clusters", "*", "--detailed-exitcode").needs(0)
+
+
+def test_set_of_plans_is_applied_as_signed(project: Project) -> None:
+    private, public = write_keys(project.folder, "ci")
+    save = ("plan", "--clusters", "*", "--out", "p.json", "--sign-key", private, "--sign-for", "apply")
+    apply = ("apply", "p.json", "--clusters", "*", "--verify-key", public, "--auto-approve")
+    project.run(*save).needs(0)
+    older = (project.folder / "p.prod.json").read_bytes()
+    project.topic("payments")
+    project.run(*save).needs(0)
+    own = (project.folder / "p.dev.json").read_bytes()
+    # The older plan has a valid signature of its own; the newer one is edited, or is that of another cluster.
+    for content in (older, own.replace(b"payments", b"other"), own):
+        file = project.folder / "p.prod.json"
+        sound = file.read_bytes()
+        file.write_bytes(content)
+        assert "p.prod.json: not the plan of prod" in project.run(*apply).needs(1).err
+        file.write_bytes(sound)
+    unchanged = ("plan", "--clusters", "*", "--detailed-exitcode")
+    assert project.live() == {}
+    assert "prod" in project.run(*unchanged).needs(2).out
+    assert "2 clusters of 2 complete" in project.run(*apply).needs(0).out
+    project.run(*unchanged).needs(0)
 
 
 def add_cluster(project: Project, name: str, **client: str) -> None:

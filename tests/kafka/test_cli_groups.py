@@ -6,11 +6,13 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import connect, eventually
@@ -39,6 +41,21 @@ def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec:
     if spec.get("state") != "absent":
         spec = {"topics": [project.prefix + "a"], "protocol": "consumer", **spec}
     return project.group("g", metadata=metadata, **spec)
+
+
+def test_offsets_of_many_groups_are_committed_in_new_topics(
+    tmp_path: Path, kafka: DevCluster, prefix: str
+) -> None:
+    """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
+    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    names = [project.topic(str(number), partitions=8) for number in range(60)]
+    for number in range(20):
+        read = names[number * 2 : number * 2 + 6]
+        project.group(str(number), topics=read, offsets={"initial": "earliest"})
+    assert "80 created" in project.apply("topics").needs(0).out
+    with connect(kafka.bootstrap_servers) as cluster:
+        groups = cluster.groups([f"{prefix}{number}" for number in range(20)]).groups
+    assert [len(group.committed) for group in groups.values()] == [48] * 20
 
 
 @contextmanager

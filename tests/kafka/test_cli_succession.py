@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -180,6 +181,38 @@ def test_open_transaction_holds_group(project: Project) -> None:
     numbers += read_numbers(project.servers, group, new, 20)
     check_order(numbers, range(80))
     assert [each["stage"] for each in follow(project, 0)] == ["moved"]
+
+
+def test_successor_is_succeeded(project: Project) -> None:
+    """The tombstone of the first topic is applied with the second succession."""
+    past_ms = time.time_ns() // 1_000_000 - 3_600_000
+    servers, numbers = project.servers, list[int]()
+    group, v1 = f"{project.prefix}g", project.topic("v1", partitions=4)
+
+    def declare(topic: str, **spec: Any) -> str:
+        name = project.topic(topic, **spec)
+        project.group("g", topics=[name], offsets={"initial": "earliest"})
+        return name
+
+    declare("v1", partitions=4)
+    project.apply("topics").needs(0)
+    write_numbers(servers, v1, range(20), at_ms=past_ms)
+    v2 = declare("v2", partitions=2, succeeds=v1, recoveryWindow="10m")
+    project.apply("topics").needs(0)
+    numbers += read_numbers(servers, group, v1, 20)
+    project.apply("topics").needs(0)
+    write_numbers(servers, v2, range(20, 40), at_ms=past_ms)
+    project.topic("v1", state="absent")
+    v3 = declare("v3", partitions=1, succeeds=v2)
+    consent = ("--allow", f"Topic/{v1}:delete")
+    project.apply("topics", *consent).needs(0)
+    assert project.live().keys() == {"v2", "v3"}
+    numbers += read_numbers(servers, group, v2, 20)
+    project.apply("topics").needs(0)
+    write_numbers(servers, v3, range(40, 60))
+    numbers += read_numbers(servers, group, v3, 20)
+    check_order(numbers, range(60))
+    project.run("plan", "topics", "--detailed-exitcode").needs(0)
 
 
 @pytest.mark.nightly("a Java program is compiled and run twice")

@@ -258,6 +258,17 @@ def test_scripts_pass_shellcheck() -> None:
         subprocess.run(check, input=script, text=True, check=True)
 
 
+def test_heavy_tests_are_run_at_night_and_before_a_release() -> None:
+    every_change = "github.event_name == 'push' || github.event_name == 'pull_request'"
+    heavy = "github.event_name != 'pull_request' && (github.event_name != 'push' || github.ref_type == 'tag')"
+    expected = dict.fromkeys(("check", "docs", "image"), every_change)
+    expected |= dict.fromkeys(("nightly", "brokers", "spark"), heavy)
+    assert {name: job["if"] for name, job in workflow(OWN)["jobs"].items()} == expected
+    assert {"push", "pull_request", "schedule", "workflow_dispatch"} <= workflow(OWN)["on"].keys()
+    # Else a push would end what the night has begun.
+    assert "${{ github.event_name }}" in workflow(OWN)["concurrency"]["group"]
+
+
 # --- what checks kafkaform itself -------------------------------------------------------------------
 
 

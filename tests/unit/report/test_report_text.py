@@ -32,7 +32,7 @@ from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, headline, summary_sentence
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -222,6 +222,21 @@ def test_transitions_are_formatted(
 ) -> None:
     field = FieldChange("config.retention.ms", before[0], after[0], before[1], after[1])
     assert str(format_field(update(field), field)) == shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "shown"),
+    [
+        ("Topic", "partitions", 12, "12"),
+        ("Topic", "config.vendor.key.ms", "1000", "1000"),
+        ("ConsumerGroup", "config.consumer.session.timeout.ms", "50000", "50s (50000)"),
+        ("Topic", "config.retention.bytes", "2073741824", "1.9 GiB (2073741824)"),
+        ("Topic", "config.retention.bytes", str(2 * 2**30), "2 GiB (2147483648)"),
+        ("Topic", "config.retention.ms", "1234567", "20m 34.567s (1234567)"),
+    ],
+)
+def test_value_of_known_key_has_unit(kind: str, path: str, value: FieldValue, shown: str) -> None:
+    assert str(format_value(kind, path, value)) == shown
 
 
 def test_long_values_are_truncated_around_difference() -> None:

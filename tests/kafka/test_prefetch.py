@@ -9,9 +9,10 @@ import pytest
 
 from kafkaform.cluster.kafka.acls import read_access
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.kafka.responses import Configs, TopicResponses
+from kafkaform.cluster.kafka.responses import TopicResponses
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.large_responses import Configs
 from kafkaform.core.authorizer import AccessReading
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster

@@ -15,7 +15,6 @@ from kafkaform.core.errors import (
     MovesUnfinished,
     OutcomeUnknown,
     PermissionDenied,
-    RequestRejected,
     Unreachable,
 )
 from kafkaform.core.health import LogDir
@@ -31,7 +30,6 @@ from kafkaform.resources.replicas.moves import (
     Throttles,
     WhenBusy,
 )
-from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import (
     MB,
@@ -49,7 +47,6 @@ from tests.support.plans.scenes import Watched, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
-NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
 A, B = topic("a"), topic("b")
 
 
@@ -138,17 +135,6 @@ def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
     assert crew.throttle_journal.gone == list(crew.throttle_journal.announced)
 
 
-def test_progress_has_partitions_and_bytes(memory: MemoryCluster) -> None:
-    crew = Crew(memory)
-    crew.move(work("a", SINGLE, TRIPLE))
-    last = crew.notes.progress[-1]
-    assert (last.batch, last.batches, last.partitions_done, last.partitions) == (1, 1, 3, 3)
-    assert (last.bytes_done, last.bytes_total, last.throttle) == (60 * MB, 60 * MB, MB)
-    copied = [item.bytes_done for item in crew.notes.progress]
-    assert copied == sorted(copied)
-    assert len(set(copied)) > 3
-
-
 def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew, during = Crew(memory), []
@@ -169,54 +155,9 @@ def test_batch_starts_after_previous_is_in_sync(memory: MemoryCluster) -> None:
     assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
 
 
-def test_replicas_in_place_are_not_moved(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", TRIPLE)
-    watched = Requests(memory)
-    report = Crew(watched).move(work("b", SINGLE, TRIPLE))
-    assert (report.outcomes, watched.reassigned) == ({B: None}, [])
-
-
 def test_preferred_leaders_are_elected_after_moves(memory: MemoryCluster) -> None:
     assert Crew(memory).move(work("a", SINGLE, ((2, 1), (2, 1), (3, 1)))).outcomes == {A: None}
     assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
-
-
-def test_partitions_deleted_before_election_are_skipped(memory: MemoryCluster) -> None:
-    def remake(progress: MoveProgress) -> None:
-        if progress.partitions_done == 3:
-            assert memory.execute([DeleteTopic(A, memory.observe([A]).resources[A].uid)]) == [None]
-            assert memory.execute([CreateTopic(A, 1, 1, {})]) == [None]
-
-    crew = Crew(memory, MoveOptions(throttle=None))
-    crew.notes.on_progress = remake
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-
-
-def test_current_preferred_leaders_are_not_elected(memory: MemoryCluster) -> None:
-    cluster = override(memory, elect_leaders=fail(AssertionError()))
-    assert Crew(cluster).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-
-
-def test_failed_election_is_noted(memory: MemoryCluster) -> None:
-    crew = Crew(memory, MoveOptions(throttle=None))
-    crew.notes.on_progress = lambda progress: (
-        memory.fail_next(NO, A) if progress.partitions_done == 3 else None
-    )
-    assert crew.move(work("a", SINGLE, ((2, 1), (2,), (3,)))).outcomes == {A: None}
-    (line,) = crew.notes.lines
-    assert f"a-0: {NO.message}" in line
-
-
-def test_stop_cancels_running_batch_only(memory: MemoryCluster) -> None:
-    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
-    crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
-    report = crew.move(work("a", SINGLE, TRIPLE))
-    assert report.interrupted
-    assert "1 of 3 partitions in place" in str(failure(report))
-    assert failure(report).is_partial
-    assert now_on(memory, "a") == (TRIPLE[0], *SINGLE[1:])
-    assert not memory.layout().reassigning
-    assert not memory.throttles(["a"])
 
 
 @pytest.mark.parametrize("end", ["stop", "stop while readings lag", "Ctrl-C", "timeout"])
@@ -312,21 +253,6 @@ def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseExcept
     assert (message in crew.notes.lines) == isinstance(error, Unreachable)
 
 
-@pytest.mark.parametrize("filled", [True, False])
-def test_topic_with_unsynced_target_is_misplaced(memory: MemoryCluster, filled: bool) -> None:
-    """As right after a cancellation, of which the controller knows and the brokers do not yet."""
-
-    layout = memory.layout()
-    states = tuple(
-        replace(state, replicas=after, isr=after if filled else after[:1])
-        for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
-    )
-    late = replace(layout, topics={**layout.topics, "a": states}, reassigning={})
-    cluster = override(memory, layout=lambda _=None: late)
-    misplaced = Crew(cluster).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
-    assert misplaced == (set() if filled else {A})
-
-
 def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
     crew = Crew(override(memory, clear_throttles=fail(Unreachable("nobody answers"))))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -371,15 +297,6 @@ def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None
     assert memory.throttles(["a"]) == foreign
 
 
-def test_unreadable_journal_is_noted(memory: MemoryCluster) -> None:
-    journal = MemoryThrottleJournal()
-    journal.read_leftovers = fail(PermissionDenied("no right to read"))  # type: ignore[method-assign]
-    crew = Crew(memory, throttle_journal=journal)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    (line,) = crew.notes.lines
-    assert line.endswith("no right to read")
-
-
 def test_throttle_of_stopped_broker_is_removed_by_later_apply(memory: MemoryCluster) -> None:
     journal = leave_throttles(memory)
     memory.advance(100)
@@ -394,17 +311,6 @@ def test_throttle_of_stopped_broker_is_removed_by_later_apply(memory: MemoryClus
     crew.reassigner().recover()
     assert not memory.throttles(["a"])
     assert journal.gone == list(journal.announced)
-
-
-def test_unauthorized_throttles_read_no_journal(memory: MemoryCluster) -> None:
-    """It moves nothing either: there is nothing to be said about it, and no record to be read."""
-
-    journal = MemoryThrottleJournal()
-    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
-    cluster = override(memory, throttles=fail(PermissionDenied("may not describe the brokers")))
-    crew = Crew(cluster, throttle_journal=journal)
-    crew.reassigner().recover()
-    assert crew.notes.lines == []
 
 
 def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster) -> None:
@@ -572,29 +478,6 @@ def test_moves_need_listed_reassignments(memory: MemoryCluster) -> None:
     assert str(error.hint).endswith(" --operation Describe --cluster`")
 
 
-@pytest.mark.parametrize("count", [4, 8])
-def test_running_batch_reads_own_topics(count: int) -> None:
-    memory, read = three_racks(), list[Collection[str] | None]()
-
-    def layout(topics: Collection[str] | None = None) -> Layout:
-        read.append(topics)
-        return memory.layout(topics)
-
-    names = [f"t{number}" for number in range(count)]
-    for name in names:
-        laid_out(memory, name, ((1,),))
-        memory.fill(topic(name), MB)
-    memory.pace(10)
-    crew = Crew(override(memory, layout=layout), MoveOptions(throttle=MB, batch_partitions=2))
-    report = crew.move(*[work(name, ((1,),), ((2,),)) for name in names])
-    assert report.outcomes == dict.fromkeys(map(topic, names))
-    # All of the cluster: before the plan is compared, before each batch, and to elect leaders.
-    assert read.count(None) == count // 2 + 2
-    sizes = [len({*topics}) for topics in read if topics is not None]
-    assert len(sizes) >= count
-    assert {*sizes} == {2}
-
-
 def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None:
     """Somebody fills the disk of broker 3 while the first batch is copied; what goes elsewhere goes on."""
     laid_out(memory, "b", ((1,),))
@@ -648,26 +531,3 @@ def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
     crew = Crew(memory, guard=LimitedGuard(2))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
-
-
-def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
-    failures = [Unreachable("nobody answers")]
-
-    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
-        if failures:
-            raise failures.pop()
-        memory.clear_throttles(throttles, guard)
-
-    crew = Crew(override(memory, clear_throttles=clear_throttles))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
-    assert not memory.throttles(["a"])
-
-
-def test_missing_record_is_noted_once(memory: MemoryCluster) -> None:
-    journal = MemoryThrottleJournal()
-    journal.kept = False
-    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), throttle_journal=journal)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {topic("a"): None}
-    (line,) = crew.notes.lines
-    assert line.startswith("no record is kept")

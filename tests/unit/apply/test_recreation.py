@@ -11,7 +11,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import ApplyReport, Result
-from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
+from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Desired, Recreate, Status
 from kafkaform.core.operations import Operation
@@ -100,13 +100,6 @@ def test_topic_is_recreated_once(memory: MemoryCluster, uid: str) -> None:
     assert {result.result for result in again.results} == {Result.ALREADY}
 
 
-def test_recreation_keeps_offsets_in_other_topics(memory: MemoryCluster, uid: str) -> None:
-    create_topic(memory, "other")
-    memory.commit("g", {("other", 0): 0})
-    assert carry_out(plan_for(memory, declare(uid)), memory).complete
-    assert read_offsets(memory) == {("other", 0): 0}
-
-
 def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: str) -> None:
     desired = declare("3dBzWnVfRkWvGk1yQn2c8A")
     asking = replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))
@@ -116,11 +109,6 @@ def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: 
     results = {result.planned.ref.name: result.result for result in report.results}
     assert results == {"orders": Result.NEEDS_CONSENT, "g": Result.ALREADY, "new": Result.FAILED}
     assert memory.topic_ids(["orders"]) == {"orders": uid}
-
-
-@pytest.mark.usefixtures("uid")
-def test_recreation_with_other_id_is_ignored(memory: MemoryCluster) -> None:
-    assert plan_for(memory, declare("3dBzWnVfRkWvGk1yQn2c8A", 6)).changes == ()
 
 
 @pytest.mark.parametrize(("protected", "members"), [(True, 0), (False, 2)])
@@ -222,22 +210,6 @@ def test_topic_recreated_by_others_is_reported(
     (result,) = carry_out(plan, memory).results
     assert result.result is Result.FAILED
     assert result.message == "deleted, but it was created again since, with another id"
-
-
-def test_refused_recreation_plans_no_group_change(memory: MemoryCluster, uid: str) -> None:
-    plan = plan_for(memory, declare(uid, protected=True), READER)
-    assert list_statuses(plan) == {"orders": Status.REFUSED}
-    create_topic(memory, "other", 3)
-    plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
-    assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}
-
-
-def test_unanswered_deletion_is_in_doubt(memory: MemoryCluster, uid: str) -> None:
-    memory.fail_next(None, topic("orders"), carried_out=True)  # type: ignore[arg-type]
-    memory.fail_next(OutcomeUnknown("no answer in time"), topic("orders"), carried_out=False)
-    (result,) = carry_out(plan_for(memory, declare(uid)), memory).results
-    assert [type(operation) for operation in result.in_doubt] == [DeleteTopic]
-    assert memory.topic_ids(["orders"]) == {"orders": uid}
 
 
 def test_offsets_that_expired_since_the_recreation_need_consent(memory: MemoryCluster, uid: str) -> None:

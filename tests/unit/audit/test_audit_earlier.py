@@ -134,20 +134,6 @@ def test_visible_change_without_response_is_recorded(memory: MemoryCluster) -> N
     settle_nothing(memory)
 
 
-def test_incompletely_recorded_change_stays_open(memory: MemoryCluster, story: Story) -> None:
-    create_topic(memory, "a", retention_ms=DAY)
-    made = {RETENTION: (None, DAY)}
-    story.add("create", "a", made, result=None, complete=False)
-    cut = story.add("create", "a", made, result=None)
-    story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
-    story.add("create", "a", made, result=None, kind="Unheard")
-    assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
-    story.add("create", "a", made, result=None)
-    assert len(EarlierApplies(story.entries, KEPT).record_results(memory, "later")) == 1
-    unkept = EarlierApplies(story.entries).record_results(memory, "later")
-    assert unkept == (), "nothing is written where no record is kept"
-
-
 @pytest.mark.parametrize(
     ("more", "spent"),
     [

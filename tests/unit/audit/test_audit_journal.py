@@ -12,9 +12,7 @@ import pytest
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.journal import AuditJournal, open_journal
-from kafkaform.audit.record import append_to_file
 from kafkaform.audit.trail import read_record, read_record_file
-from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport, Result
@@ -22,7 +20,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.core.plans import Plan
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, ends, entries_of, recorded_apply
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, create_topic, declare_topic, plan_for, topic
+from tests.support.plans.scenes import DAY, WEEK, FakeClock, create_topic, declare_topic, plan_for
 
 KEPT = AuditSettings()
 
@@ -66,14 +64,6 @@ def test_changes_not_carried_out_are_not_recorded(memory: MemoryCluster) -> None
     assert (entries_of(memory, run), memory.read_audit()) == ({}, ())
 
 
-def test_journal_without_sinks_writes_nothing(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    journal = journal_of(memory, plan, AuditSettings(topic=False))
-    journal.conclude(carry_out(plan, memory, journal))
-    assert not journal.written
-    assert topic(AUDIT_TOPIC.name) not in memory.observe([], kinds=["Topic"]).inventory
-
-
 def test_audit_file_equals_topic_and_is_private(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory, both)
@@ -84,15 +74,6 @@ def test_audit_file_equals_topic_and_is_private(memory: MemoryCluster, tmp_path:
     first, second = read_record(memory, both).entries
     assert first.run == run != second.run
     assert read_record_file(both.file) == read_record(memory, AuditSettings(topic=False, file=both.file))
-
-
-def test_existing_audit_file_keeps_mode_and_content(tmp_path: Path) -> None:
-    file = tmp_path / "audit.jsonl"
-    file.write_text("before\n")
-    file.chmod(0o640)
-    append_to_file(file, ["after"])
-    assert file.read_text() == "before\nafter\n"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
 def test_unterminated_audit_line_does_not_damage_next(tmp_path: Path, memory: MemoryCluster) -> None:

@@ -13,8 +13,8 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import OutcomeUnknown, RequestRejected
-from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status
+from kafkaform.core.errors import OutcomeUnknown
+from kafkaform.core.model import Create, Desired, Risk, RiskAssessment, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
@@ -96,15 +96,6 @@ def test_expired_group_needs_consent_to_start_again(memory: MemoryCluster, start
     assert assessment.remedy is not None
 
 
-def test_recommit_consent_is_read_from_manifest_and_option(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    expire(memory)
-    by_flag = plan_for(memory, group("orders"), allow=f"ConsumerGroup/g:{HAZARD}")
-    assert status_of(by_flag) is Status.PLANNED
-    commit_first(memory, group("orders", allow={HAZARD: "the group was idle on purpose"}))
-    assert plan_for(memory, group("orders")).changes == ()
-
-
 def test_group_with_expired_topic_needs_consent_for_topic(memory: MemoryCluster) -> None:
     create_topic(memory, "prices", 1)
     commit_first(memory, group("orders", "prices"))
@@ -115,15 +106,6 @@ def test_group_with_expired_topic_needs_consent_for_topic(memory: MemoryCluster)
     (field,) = fields_of(planned.change)
     assert (field.path, field.assessment.hazard) == ("offsets.orders", HAZARD)
     assert planned.status is Status.NEEDS_CONSENT
-
-
-GONE = Desired(group_ref(), None, Intent(allow={"delete": "TICKET-1"}))
-
-
-def test_group_deleted_by_apply_may_start_again(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    commit_first(memory, GONE)
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
 def test_topic_recreated_by_apply_needs_no_recommit_consent(memory: MemoryCluster) -> None:
@@ -160,25 +142,6 @@ def test_commit_without_response_needs_consent(memory: MemoryCluster) -> None:
     reason = find_creation(plan_for(memory, group("orders"))).reason
     assert "whether it did is not known" in reason
     assert "records are read again" in reason
-
-
-def test_partly_refused_commit_needs_consent(memory: MemoryCluster) -> None:
-    refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
-    refused.is_partial = True
-    memory.fail_next(refused)
-    recorded_apply(plan_for(memory, group("orders")), memory)
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
-    memory.offset_retention_ms = 0
-    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
-
-
-def test_possible_deletion_does_not_clear_recommit_hazard(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    plan = plan_for(memory, GONE, absent("orders"))
-    assert len(plan.changes) == 2
-    intend(memory, plan)
-    expire(memory)
-    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
 
 
 @pytest.mark.parametrize("target", [None, replace(TARGET, audit=AuditSettings(topic=False))])

@@ -129,14 +129,6 @@ def test_later_apply_without_result_needs_force(story: Story) -> None:
     assert "apply run3 may have deleted it since; --force" in reason
 
 
-def test_recreated_resource_needs_force(story: Story) -> None:
-    change = cut(story)
-    story.add("delete", "orders", {RETENTION: (DAY, None)})
-    story.add("create", "orders", {RETENTION: (None, DAY)})
-    reason = get_refusal(plan_undo(story, change, desired=CUT))
-    assert "apply run1 deleted the resource since; --force" in reason
-
-
 def test_missing_manifest_is_refused(story: Story) -> None:
     change = cut(story)
     for force in (False, True):
@@ -174,13 +166,6 @@ def test_field_in_doubt_needs_force(story: Story) -> None:
     assert "its result is not known" in get_refusal(plan_undo(story, whole, desired=now))
 
 
-def test_incomplete_record_is_refused(story: Story) -> None:
-    change = cut(story)
-    shortened = replace(change, fields=(replace(change.fields[0], cut=True),))
-    for damaged in (shortened, replace(change, complete=False)):
-        assert "incomplete" in get_refusal(plan_undo(story, damaged, desired=CUT, force=True))
-
-
 def test_creation_is_undone_by_tombstone(story: Story) -> None:
     change = story.add("create", "orders", {"partitions": (None, 3)})
     found = plan_undo(story, change, desired=(declare_topic("orders", protected=True),))
@@ -189,14 +174,6 @@ def test_creation_is_undone_by_tombstone(story: Story) -> None:
     assert "deletionProtection prevents that" in found.notes[1]
     assert "no manifest declares it" in get_refusal(plan_undo(story, change))
     assert "already has `state: absent`" in plan_undo(story, change, desired=(absent("orders"),)).notes[0]
-
-
-def test_creation_followed_by_deletion_is_refused(story: Story) -> None:
-    change, now = story.add("create", "orders", {"partitions": (None, 3)}), (declare_topic("orders"),)
-    story.add("update", "orders", {"partitions": (3, 6)})
-    assert plan_undo(story, change, desired=now).refused == []
-    story.add("delete", "orders", {"partitions": (6, None)})
-    assert "apply run2 deleted it since" in get_refusal(plan_undo(story, change, desired=now))
 
 
 DELETED: Any = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
@@ -225,22 +202,6 @@ def test_deleted_group_is_restored_without_offsets(story: Story) -> None:
     assert "`kafkaform history run0.1 --format json`" in found.notes[0]
     edits = plan_undo(story, change, desired=(Desired(GROUP, None),)).edits
     assert edits == [Edit(GROUP, session, "50000"), Edit(GROUP, "state", None)]
-
-
-def test_deletion_followed_by_creation_is_refused(story: Story) -> None:
-    change = story.add("delete", "orders", {"partitions": (6, None)})
-    story.add("create", "orders", {"partitions": (None, 6)})
-    assert "apply run1 created it since" in get_refusal(plan_undo(story, change))
-
-
-def test_changes_of_one_apply_are_undone_together(story: Story) -> None:
-    first = cut(story)
-    second = story.add("update", "prices", {RETENTION: (WEEK, DAY)}, result="not_tried")
-    third = story.add("create", "new", {"partitions": (None, 1)})
-    now = (*CUT, declare_topic("new", 1), declare_topic("prices", retention_ms=DAY))
-    found = plan_undo(story, third, second, first, desired=now)
-    assert found.edits == [Edit(ResourceRef("Topic", "new"), "state", "absent"), RESTORED]
-    assert (found.refused, len(found.notes)) == ([], 2)
 
 
 def test_unknown_kind_is_refused(story: Story) -> None:

@@ -52,20 +52,6 @@ def test_removal_recorded_in_one_sink_counts_for_both(memory: MemoryCluster, tmp
     assert later.read_leftovers() == []
 
 
-def test_throttles_of_other_cluster_are_ignored(tmp_path: Path) -> None:
-    file = AuditSettings(topic=False, file=tmp_path / "audit.jsonl")
-    throttle_journal(MemoryCluster("one"), "aaa", file).announce(SOME)
-    assert throttle_journal(MemoryCluster("two"), "bbb", file).read_leftovers() == []
-    assert len(throttle_journal(MemoryCluster("one"), "bbb", file).read_leftovers()) == 1
-
-
-def test_journal_without_record_has_no_leftovers(memory: MemoryCluster) -> None:
-    none = throttle_journal(memory, "aaa", AuditSettings(topic=False))
-    assert not none.kept
-    assert [item.throttles for item in none.announce(SOME)] == [SOME]
-    assert (none.read_leftovers(), memory.read_audit()) == ([], ())
-
-
 def test_unwritable_or_unreadable_throttle_record_is_error(memory: MemoryCluster) -> None:
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):

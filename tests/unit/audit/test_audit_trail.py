@@ -23,16 +23,6 @@ def values(story: Story, path: str = RETENTION, ref: ResourceRef = ORDERS) -> li
     return [setting.value for setting in Trail(story.entries).settings(ref, path)]
 
 
-def test_settings_are_listed_newest_first_with_author(story: Story) -> None:
-    story.add("create", "orders", {"partitions": (None, 3), RETENTION: (None, WEEK)})
-    story.add("update", "orders", {RETENTION: (WEEK, DAY)}, who="bob", commit=None)
-    latest, first = Trail(story.entries).settings(ORDERS, RETENTION)
-    assert (latest.value, latest.who, latest.commit, latest.run) == (DAY, "bob", None, "run1")
-    assert (first.value, first.who, first.commit) == (WEEK, "alice", "0123456789abcdef")
-    assert first.at < latest.at
-    assert values(story, "partitions") == [3]
-
-
 def test_change_without_result_is_uncertain(story: Story) -> None:
     """A deletion or a creation that may not have been ends nothing: what was set before may still be so."""
     story.add("create", "orders", {RETENTION: (None, WEEK)})
@@ -60,13 +50,6 @@ def test_deletion_ends_earlier_settings(story: Story) -> None:
     assert values(story, "replicationFactor") == [], "it was made with some, though none was asked for"
     story.add("update", "orders", {RETENTION: (None, DAY)})
     assert values(story) == [DAY, None]
-
-
-def test_recreation_ends_earlier_settings(story: Story) -> None:
-    """Somebody else deleted it in between."""
-    story.add("create", "orders", {RETENTION: (None, WEEK)})
-    story.add("create", "orders", {RETENTION: (None, DAY)})
-    assert values(story) == [DAY]
 
 
 @pytest.mark.parametrize(
@@ -109,11 +92,3 @@ def test_unreadable_audit_topic_is_reported(memory: MemoryCluster, error: Cluste
     with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as caught:
         read_trail(override(memory, read_audit=fail(error)), AuditSettings(), "any")
     assert (caught.value.hint or "").startswith(hint)
-
-
-def test_unreadable_audit_file_is_reported(memory: MemoryCluster, tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match=f"the record in {tmp_path} cannot be read: "):
-        read_trail(memory, AuditSettings(False, tmp_path), "any")
-    (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
-    odd = AuditSettings(False, tmp_path / "odd.jsonl")
-    assert read_trail(memory, odd, "any").settings(ORDERS, "x") == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Mapping
 
@@ -20,15 +19,7 @@ from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, laid_out, override
-from tests.support.plans.scenes import (
-    Watched,
-    declare_placement,
-    declare_topic,
-    judge_saved,
-    list_statuses,
-    plan_for,
-    topic,
-)
+from tests.support.plans.scenes import Watched, declare_topic, judge_saved, list_statuses, plan_for, topic
 
 MIB = 1024**2
 
@@ -70,45 +61,11 @@ def test_replicas_larger_than_disk_are_refused(memory: MemoryCluster) -> None:
     assert {field.assessment.risk for field in fields_of(planned.change)} >= {Risk.IMPOSSIBLE}
 
 
-def test_topic_sizes_are_added_and_fitting_topics_planned(memory: MemoryCluster) -> None:
-    for name, size in (("a", 100), ("b", 50), ("c", 30)):
-        holding(memory, name, size)
-    plan = plan_for(memory, *(declare_topic(name, 1, 3) for name in "abc"))
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.PLANNED}
-    assert "100.0 MiB to copy, 80.0 MiB of other moves" in reason_of(plan)
-
-
-def test_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
-    holding(memory, "a", 150)
-    assert list_statuses(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.REFUSED}
-    generous = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(disk_reserve=0.05))
-    assert list_statuses(plan_for(memory, declare_topic("a", 1, 3), target=generous)) == {"a": Status.PLANNED}
-
-
-def test_foreign_moves_take_disk_space(memory: MemoryCluster) -> None:
-    holding(memory, "a", 80)
-    holding(memory, "foreign", 100)
-    assert list_statuses(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.PLANNED}
-    memory.reassign({("foreign", 0): (1, 3)})
-    reason = reason_of(plan_for(memory, declare_topic("a", 1, 3)))
-    assert re.search(r"80\.0 MiB to copy, .* MiB of other moves", reason)
-
-
 def test_rebalance_without_disk_space_is_refused(memory: MemoryCluster) -> None:
     holding(memory, "a", 212, (1, 2))
     made = make_rebalance(RebalanceRequest(remove=frozenset({1})), memory, None)
     assert list_statuses(made.plan) == {"a": Status.REFUSED}
     assert (made.not_emptied, made.before, made.moves.replicas) == ((1,), made.after, 0)
-
-
-def test_bytes_freed_by_rebalance_do_not_count(memory: MemoryCluster) -> None:
-    """Broker 3 gives 120 MiB away and gets 100 MiB: in the worst order it gets them first."""
-    volume(memory, usable=40)
-    holding(memory, "a", 100, (1,))
-    holding(memory, "b", 120, (3,))
-    places = (("a", "3"), ("b", "1"))
-    fixed = (declare_placement(declare_topic(name, 1, 1), "static", place) for name, place in places)
-    assert list_statuses(plan_for(memory, *fixed)) == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
 def test_saved_plan_is_judged_by_current_disks(memory: MemoryCluster) -> None:

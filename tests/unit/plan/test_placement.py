@@ -6,24 +6,12 @@ import sys
 
 import pytest
 
-from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.values import replace
-from kafkaform.plan.placement import (
-    Balance,
-    Moves,
-    PlacementRequest,
-    Placements,
-    Strategy,
-    balance,
-    moves,
-    place,
-    rebalance,
-)
+from kafkaform.plan.placement import PlacementRequest, Placements, Strategy, place, rebalance
 from kafkaform.resources.replicas.layout import Layout, Reassignment
-from tests.support.plans.layouts import brokers, large, layout, move_topics, state_of
+from tests.support.plans.layouts import brokers, large, layout, move_topics
 
 THREE = brokers(3, ("a", "b", "c"))
-SIX = brokers(6, ("a", "b", "c"))
 
 
 def only(result: Placements) -> tuple[tuple[int, ...], ...]:
@@ -36,41 +24,6 @@ def refuse_placement(want: PlacementRequest, found: Layout) -> str:
     result = place([want], found)
     assert not result.assignments
     return result.refused[want.topic]
-
-
-def test_leader_and_last_in_sync_replica_are_kept() -> None:
-    state = PartitionState("t", 0, 3, (1, 2, 3), (2, 3))
-    found = Layout(THREE, {"t": (state,)})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((3, 2),)
-    assert only(place([PlacementRequest("t", 1, 1)], found)) == ((3,),)
-    found = layout(THREE, {"t": [(1, 2, 3)], "other": [(1, 2)] * 9}, leaders={("t", 0): 2})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
-    found = Layout(THREE, {"t": (PartitionState("t", 0, None, (1, 9), (9,)),)})
-    assert only(place([PlacementRequest("t", 1, 1)], found)) == ((9,),)
-    live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "b"))
-    found = layout(live, {"t": [(1, 2, 3)]}, leaders={("t", 0): 2})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((2, 3),)
-
-
-def test_rack_aware_placement_moves_followers_before_leaders() -> None:
-    found = layout(SIX, {"t": [(1, 4)]})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 4),)
-    # Rack aware moves the follower out of the crowded rack.
-    found = layout(SIX, {"t": [(1, 4, 2)]})
-    after = only(place([PlacementRequest("t", 1, 3, Strategy.RACK_AWARE)], found))
-    assert after[0][0] == 1
-    assert after[0][2] == 2
-    assert after[0][1] in (3, 6)
-    found = layout(SIX, {"t": [(1, 4)]}, leaders={("t", 0): 4})
-    after = only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found))
-    assert after[0][0] == 4
-    assert 1 not in after[0]
-    live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "a"), Broker(4, "b"))
-    found = layout(live, {"t": [(1, 2, 3)], "other": [(1, 4)] * 3}, leaders={("t", 0): 2})
-    assert only(place([PlacementRequest("t", 1, 3, Strategy.RACK_AWARE)], found)) == ((1, 2, 4),)
-    live = (Broker(1, "a"), Broker(4, "a"), Broker(7, "a"), Broker(2, "b"))
-    found = layout(live, {"t": [(1, 4, 7)]})
-    assert only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
 
 
 def test_static_placement_is_used_as_listed() -> None:
@@ -95,17 +48,6 @@ def test_static_placement_is_used_as_listed() -> None:
 def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...], message: str) -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
     assert message in refuse_placement(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
-
-
-def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
-    found = layout(THREE, {"t": [(1,)]})
-    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("t", 1, 4), found)
-    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("new", 1, 4), found)
-    one_broker = Layout(THREE[:1], found.topics)
-    assert "only 1 broker is live" in refuse_placement(PlacementRequest("t", 1, 2), one_broker)
-    assert "at least one replica" in refuse_placement(PlacementRequest("t", 1, 0), found)
-    found = layout(THREE, {"t": [(1,), (2,)]})
-    assert "it has 2 partitions" in refuse_placement(PlacementRequest("t", 1, 1), found)
 
 
 def test_partition_being_reassigned_is_not_moved() -> None:
@@ -133,54 +75,6 @@ def test_refused_topic_does_not_stop_others() -> None:
     assert set(result.refused) == {"a"}
     with pytest.raises(ValueError, match="duplicate topic"):
         place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
-
-
-def test_leaders_are_balanced_after_moves() -> None:
-    found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
-    after = {**state_of(found), **rebalance(found.topics, found).assignments}
-    measured = balance(after, found.brokers)
-    assert measured.replicas == {1: 5, 2: 5}
-    assert measured.leaders == {1: 3, 2: 3}
-    live = tuple(Broker(id_, "a" if id_ == 4 else "b") for id_ in range(1, 6))
-    found = layout(live, {"t": [(5, 4), (4,), (2, 4, 3), (1,)]})
-    assert only(rebalance(["t"], found)) == ((5, 4), (2,), (4, 2, 3), (1,))
-
-
-def test_topic_wider_than_the_remaining_brokers_is_not_drained() -> None:
-    found = layout(THREE, {"t": [(1, 2, 3)], "u": [(3,)]})
-    result = rebalance(["t", "u"], found, remove=[3])
-    assert result.refused.keys() == {"t"}
-    assert "3 replicas, and 2 brokers would be left" in result.refused["t"]
-    assert set(result.assignments) == {"u"}
-
-
-def test_added_brokers_receive_share_and_must_be_live() -> None:
-    found = layout(brokers(4), {"t": [(1, 2, 3)] * 8})
-    result = rebalance(["t"], found, add=[4])
-    measured = balance(result.assignments, found.brokers)
-    assert measured.replicas == dict.fromkeys(range(1, 5), 6)
-    assert measured.leaders == dict.fromkeys(range(1, 5), 2)
-    assert moves(state_of(found), result.assignments).replicas == 6
-    found = layout(brokers(4), {"t": [(1, 2), (2, 3), (3, 1)]})
-    after = only(rebalance(["t"], found, remove=[3], add=[4]))
-    assert [set(replicas) for replicas in after] == [{1, 2}, {2, 4}, {4, 1}]
-    # Brokers to add are live and stay.
-    found = layout(THREE, {"t": [(1,)]})
-    with pytest.raises(ValueError, match="broker 9 is not live"):
-        rebalance(["t"], found, add=[9])
-    with pytest.raises(ValueError, match="broker 1 is not live, or is to be removed"):
-        rebalance(["t"], found, add=[1], remove=[1])
-    assert rebalance(["t"], layout(THREE, {})).refused == {"t": "it is not on the cluster"}
-
-
-def test_balances_and_moves_are_counted() -> None:
-    measured = balance({"t": ((1, 4), (2, 3), (9, 1))}, SIX)
-    assert measured == Balance({1: 2, 2: 1, 3: 1, 4: 1, 5: 0, 6: 0}, {1: 1, 2: 1, 3: 0, 4: 0, 5: 0, 6: 0}, 1)
-    assert (measured.replica_spread, measured.leader_spread) == (2, 1)
-    assert balance({}, ()).replica_spread == 0
-    before = {"t": ((1, 2), (2, 3))}
-    after = {"t": ((2, 1), (2, 1, 4), (5, 6)), "new": ((1, 2),)}
-    assert moves(before, after, {("t", 1): 10, ("t", 2): 99}) == Moves(2, 20, 1)
 
 
 def test_work_grows_in_proportion_to_the_partitions() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,21 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
+from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
 from kafkaform.core.model import FieldChange, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import narrow
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
-from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
-from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.replicas.layout import Assignment, parse_assignment
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
@@ -36,10 +32,8 @@ from tests.support.plans.scenes import (
     create_topic,
     declare_placement,
     declare_topic,
-    judge_saved,
     list_statuses,
     plan_for,
-    save_plan,
     topic,
 )
 
@@ -103,17 +97,6 @@ def test_replication_factor_increase_is_planned_with_placement(memory: MemoryClu
     assert not any(field.deferred for field in found.values())
     assert found["placement"].assessment.hazard == "replica-move"
     assert watched.layout.call_count == 1
-
-
-def test_added_partitions_are_placed(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, declare_topic("a", 4, 2))
-    found = list_fields(plan)
-    assert list(found) == ["partitions", "placement"]
-    assert read_target(plan)[:2] == ((1, 2), (2, 3))
-    assert found["placement"].assessment.hazard == ""
-    assert carry_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, read_target(plan)[2:])]
-    assert memory.layout().assignment("a") == read_target(plan)
 
 
 class Placing(MemoryCluster):
@@ -183,15 +166,6 @@ def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
     assert list_fields(order)["placement"].assessment.hazard == ""
 
 
-def test_static_topic_is_created_as_listed(memory: MemoryCluster) -> None:
-    desired = declare_placement(declare_topic("a", 2, 2), "static", "1:3,3:2")
-    plan = plan_for(memory, desired)
-    assert plan.changes[0].status is Status.PLANNED
-    carry_out(memory, plan)
-    assert memory.layout().assignment("a") == ((1, 3), (3, 2))
-    assert plan_for(memory, desired).changes == ()
-
-
 def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
         place_topic(memory, name, replicas)
@@ -204,41 +178,6 @@ def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     assert list_codes(narrow(plan, ["Topic/a"])) == []
     assert list_codes(narrow(plan, ["Topic/*"])) == ["KF429"]
     assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
-
-
-@pytest.mark.parametrize(
-    ("throttle", "duration", "rate"),
-    [
-        (5_000_000, "about 6 minutes at 5 MB/s per broker)", "at 5 MB/s per broker)"),
-        (None, "without a throttle)", "without a throttle)"),
-    ],
-)
-def test_saved_plan_shows_duration_at_configured_throttle(
-    memory: MemoryCluster, throttle: int | None, duration: str, rate: str
-) -> None:
-    for name in ("a", "b"):
-        place_topic(memory, name, [1], [1])
-        memory.fill(topic(name), 2_000_000_000)
-    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
-    assert " at 50 MB/s per broker" in find_message(plan, "KF429")
-    target = ClusterSettings("prod", ClientProperties(), moves=MoveOptions(throttle=throttle))
-    now = judge_saved(save_plan(plan), memory, target=target).plan
-    for name in ("a", "b"):
-        reason = list_fields(narrow(now, [f"Topic/{name}"]))["placement"].assessment.reason
-        assert reason == f"2 replicas are copied (1.9 GiB, {duration}"
-    message = find_message(now, "KF429")
-    assert message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
-    assert message.endswith(rate)
-
-
-def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:
-    for name in ("a", "b"):
-        place_topic(memory, name, [1], [2])
-    assert not any(memory.reassign({("a", 0): (3,)}).values())
-    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
-    assert "reassign" in str(plan.changes[0].reason)
-    assert list_codes(plan) == ["KF427"]
 
 
 def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> None:
@@ -266,46 +205,6 @@ def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
     assert list_statuses(plan) == {"grows": Status.PLANNED, "moves": Status.REFUSED}
     assert "lacks Describe on the cluster" in str(plan.changes[1].reason)
     assert list_codes(plan) == ["KF423"]
-
-
-@pytest.mark.parametrize("unread", ["partition_sizes", "throttles"])
-def test_replicas_of_unknown_size_are_planned(memory: MemoryCluster, unread: str) -> None:
-    place_topic(memory, "a", [1], [2])
-    plan = plan_for(override(memory, **{unread: fail(PermissionDenied("no"))}), declare_topic("a", 2, 2))
-    assert list_fields(plan)["placement"].assessment.reason.startswith("2 replicas are copied")
-    assert list_codes(plan) == ["KF416"]
-
-
-def test_replicas_moved_during_planning_refuse_change(memory: MemoryCluster) -> None:
-    def layout(topics: Collection[str] | None = None) -> Layout:
-        memory.execute([AddPartitions(topic("a"), 2, 3)])
-        return memory.layout(topics)
-
-    place_topic(memory, "a", [1], [2])
-    plan = plan_for(override(memory, layout=layout), declare_topic("a", 2, 2))
-    assert "moved while the plan was made" in find_refusal(plan)
-
-
-def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2], [3])
-    first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
-    assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
-    plan = plan_for(memory, declare_topic("a", 3, 2))
-    (planned,) = plan.changes
-    assert planned.status is Status.PLANNED
-    assert list_fields(plan)["placement"].before == "1,2,3"
-    assert read_target(plan)[:2] == first[:2]
-    assert list_codes(plan) == []
-
-
-def test_plan_for_reading_reads_no_layout(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1])
-    assert not any(memory.reassign({("a", 0): (1, 2)}).values())
-    watched = count_layouts(memory)
-    plan = build_plan(Request([declare_topic("a", 1, 2)], reading=True), watched, Settings(), None)
-    assert (plan.changes, watched.layout.call_count) == ((), 0)
-    plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
-    assert list_fields(plan)["placement"].before == "1"
 
 
 FACTORS = st.integers(1, 3)

@@ -17,8 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.cli.show import read_plan_file
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
-from kafkaform.core import schema_files
-from kafkaform.core.errors import KafkaformError, PlanFileError
+from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import (
     Create,
     Delete,
@@ -369,29 +368,6 @@ def test_reader_and_schema_refuse_equal_documents(data: st.DataObject) -> None:
         assert known if fits else structural or newer
     else:
         assert fits
-
-
-def test_unknown_schema_is_an_error() -> None:
-    with pytest.raises(KafkaformError, match="'nonsense' is not part of this installation") as error:
-        load_schema("nonsense")
-    assert error.value.hint
-
-
-def test_invalid_schema_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bad.schema.json").write_text("{", encoding="utf-8")
-    monkeypatch.setattr(schema_files, "FOLDERS", (tmp_path,))
-    with pytest.raises(KafkaformError, match="cannot read the JSON Schema"):
-        load_schema("bad")
-
-
-def test_packaged_schema_precedes_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "s.schema.json").write_text(json.dumps({"title": name}), encoding="utf-8")
-    monkeypatch.setattr(schema_files, "FOLDERS", (tmp_path / "none", tmp_path / "one", tmp_path / "two"))
-    load_schema.cache_clear()
-    assert load_schema("s") == {"title": "one"}
-    load_schema.cache_clear()
 
 
 def test_digest_uses_canonical_json() -> None:

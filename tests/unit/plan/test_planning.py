@@ -12,7 +12,7 @@ import pytest
 from kafkaform.cli.plan import exit_code
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
+from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied
 from kafkaform.core.model import Create, Desired, Intent, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
 from kafkaform.core.plans import AffectedConsumer, Plan
@@ -21,9 +21,6 @@ from kafkaform.core.values import replace
 from kafkaform.plan import validation
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.resources.consent import Grant
-from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import override
 from tests.support.plans.scenes import (
@@ -32,7 +29,6 @@ from tests.support.plans.scenes import (
     WEEK,
     FakeClock,
     Watched,
-    absent,
     create_topic,
     declare_topic,
     group_ref,
@@ -61,16 +57,6 @@ def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> N
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
 
-def test_planning_changes_no_resource(memory: MemoryCluster) -> None:
-    create_topic(memory, "doomed")
-    before = list(memory.executed)
-    watched = Watched(memory)
-    plan_for(watched, declare_topic("new"), absent("doomed"))
-    assert memory.executed == before
-    assert watched.requests == []
-    assert len(watched.readings) == 1
-
-
 def test_rule_error_refuses_resource(memory: MemoryCluster) -> None:
     create_topic(memory, "bad", 3, 3)
     wrong = declare_topic("bad", 6, 3, min_insync_replicas="4")
@@ -85,16 +71,6 @@ def test_rule_error_refuses_resource(memory: MemoryCluster) -> None:
     warned = build_plan(Request([wrong]), MemoryCluster(), Settings(rules={"KF109": "warning"}), None)
     assert list_statuses(warned) == {"bad": Status.PLANNED}
     assert [d.severity for d in warned.diagnostics] == [Severity.WARNING]
-
-
-def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
-    for name in "ab":
-        create_topic(memory, name, retention_ms=WEEK)
-    meant = declare_topic("a", retention_ms=DAY, allow={"retention-cut": "meant"})
-    request = Request([meant, declare_topic("b", 6, retention_ms=WEEK)])
-    plan = build_plan(request, memory, Settings(), build_target("memory", "retention-*"))
-    assert (plan.cluster_id, list_statuses(plan)) == ("memory", {"a": Status.REFUSED, "b": Status.PLANNED})
-    assert list_reasons(plan)["a"] == "retention-cut is forbidden on this cluster"
 
 
 def test_operation_rejected_by_brokers_is_refused(memory: MemoryCluster) -> None:
@@ -169,56 +145,8 @@ def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None
     assert "--operation AlterConfigs --topic a" in str(note.suggestion)
 
 
-@pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
-def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error: ClusterError) -> None:
-    objecting = override(memory, validate=lambda operations: [error] * len(operations))
-    plan = plan_for(objecting, declare_topic("a"), declare_topic("b"))
-    assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
-    assert [d.code for d in plan.diagnostics] == ["KF414"]
-
-
-def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
-    for name in ("cut", "doomed", "more", "same"):
-        create_topic(memory, name, retention_ms=WEEK)
-    memory.fill(topic("cut"), 3 * 2**30)
-    watched = Watched(memory)
-    safe = (declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
-    plan_for(watched, *safe)
-    assert watched.weighed == []
-    risky = (declare_topic("cut", retention_ms=DAY), absent("doomed"))
-    plan = plan_for(watched, *risky, *safe, declare_topic("same", retention_ms=WEEK))
-    assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
-    cut = plan.changes[0].change
-    assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
-
-
-def test_pruning_keeps_topics_not_owned(memory: MemoryCluster) -> None:
-    for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
-        create_topic(memory, name)
-    settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
-    request = Request([declare_topic("mine.a")], prune=True, allow=(Grant("*", "delete"),))
-    plan = build_plan(request, memory, settings, None)
-    assert list_statuses(plan) == {"mine.b": Status.PLANNED}
-    assert plan.unmanaged == (topic("mine.kept"), topic("other"))
-    needs = build_plan(replace(request, allow=()), memory, settings, None)
-    assert list_statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
-    left = build_plan(replace(request, prune=False), memory, settings, None)
-    assert (left.changes, left.unmanaged) == ((), (topic("mine.b"), *plan.unmanaged))
-    subset = build_plan(replace(request, subset=True), memory, settings, None)
-    assert (subset.changes, subset.unmanaged) == ((), ())
-
-
 def declare_group(group: str, team: str, *topics: str) -> Desired:
     return Desired(group_ref(group), {}, Intent(labels={"team": team}, spec={"topics": list(topics)}))
-
-
-def test_findings_keep_resource_references(memory: MemoryCluster) -> None:
-    cut, wrong = declare_topic("a", retention_ms=DAY), declare_topic("b", min_insync_replicas="4")
-    plan = build_plan(Request([cut, wrong, declare_group("g", "t", "a")]), memory, Settings(), None)
-    about = {(found.code, str(found.ref)) for found in plan.diagnostics}
-    assert {("KF111", "Topic/a"), ("KF109", "Topic/b"), ("KF420", "ConsumerGroup/g")} <= about
-    assert save_plan(plan).diagnostics == plan.diagnostics
-    assert {str(found.ref) for found in narrow(plan, ["Topic/a"]).diagnostics} == {"Topic/a"}
 
 
 def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:

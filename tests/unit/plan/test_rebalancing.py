@@ -7,16 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered
-from kafkaform.core.model import Desired, Status
+from kafkaform.core.model import Desired
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from kafkaform.resources.replicas.layout import parse_assignment
-from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import laid_out, now_on
@@ -75,19 +72,6 @@ def test_broker_is_emptied(cluster: MemoryCluster) -> None:
     assert all(2 not in replicas for name in "ab" for replicas in now_on(cluster, name))
 
 
-def test_only_selected_topics_are_moved(cluster: MemoryCluster) -> None:
-    made = run_rebalance(cluster, globs=("b*",))
-    assert places(made).keys() == {"b"}
-    made = run_rebalance(cluster, globs=("b*",), remove=frozenset({2}))
-    assert made.not_emptied == ()
-    (note,) = list_messages(made)
-    assert "broker 2 is not empty afterwards: it holds replicas of a" in note
-    made = run_rebalance(cluster, static=frozenset({"b"}))
-    assert places(made).keys() == {"a"}
-    (note,) = list_messages(made)
-    assert "b: the manifest places every replica" in note
-
-
 def test_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
     laid_out(cluster, "wide", ((1, 2, 3, 4),))
     laid_out(cluster, "wider", ((1, 2, 3, 4),))
@@ -115,17 +99,6 @@ def test_contradictory_request_is_refused(
     with pytest.raises(KafkaformError) as caught:
         run_rebalance(cluster, **asked)
     assert message in caught.value.message
-
-
-def test_forbidden_rebalance_is_refused_with_configured_throttle(cluster: MemoryCluster) -> None:
-    target = ClusterSettings(
-        "prod", ClientProperties(), forbid=("replica-move",), moves=MoveOptions(throttle=100)
-    )
-    made = make_rebalance(RebalanceRequest(globs=("b",)), cluster, target)
-    (planned,) = made.plan.changes
-    assert planned.status is Status.REFUSED
-    (field,) = fields_of(planned.change)
-    assert "6 replicas are copied (600.0 B, about 6 seconds at 100 bytes/s" in field.assessment.reason
 
 
 class Fixed(MemoryCluster):

@@ -11,7 +11,7 @@ from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, Ri
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.equal_changes import equal_changes, mask_name
+from kafkaform.report.equal_changes import equal_changes
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
@@ -119,14 +119,6 @@ def test_refusal_explained_by_finding_refers_to_finding() -> None:
         assert "KF404, see the errors" in report
 
 
-def test_consents_of_few_resources_are_written_as_options() -> None:
-    plan = scene_of("cut", 3)
-    text = render_plan(plan).plain
-    flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
-    assert f"consent: {flags}\n" in text
-    assert 'metadata.annotations: kafkaform/allow: "retention-cut from 7d: <why>"' in text
-
-
 def test_changes_with_different_text_are_not_grouped() -> None:
     lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
     planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
@@ -145,9 +137,3 @@ def test_changes_with_different_text_are_not_grouped() -> None:
     (entry,) = equal_changes([planned, PlannedChange(equal, Status.PLANNED)])
     assert isinstance(entry.shown.change, Delete)
     assert entry.shown.change.assessment.reason == "all of NAME is lost"
-
-
-def test_mask_name_replaces_whole_words_only() -> None:
-    assert mask_name("delete orders, or orders-2 and reorders", "orders") == (
-        "delete NAME, or orders-2 and reorders"
-    )

@@ -97,11 +97,6 @@ def test_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
     assert alone.partition("\n\n")[2] in text
 
 
-def test_large_skew_report_matches_golden(golden: SnapshotAssertion) -> None:
-    made = report(samples.large())
-    assert render_skew(made, width=None).plain + "\n" == golden(name="large.txt")
-
-
 def test_skew_variants_match_golden(golden: SnapshotAssertion) -> None:
     """The lines by which each of these topics differs from a usual one of its diagnosis."""
     differences = []

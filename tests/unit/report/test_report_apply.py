@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
-from kafkaform.core.model import Create, Delete, ResourceRef, Risk, RiskAssessment, Status
-from kafkaform.core.plans import PlannedChange
-from kafkaform.report.apply import apply_to_json, render_apply
+from kafkaform.report.apply import render_apply
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.applies import NO
 from tests.support.plans.scenes import FakeClock, create_topic, declare_topic, plan_for, topic
@@ -42,27 +38,4 @@ def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     assert "…" not in verbose
 
 
-def test_untried_creations_are_summarized_and_deletions_listed() -> None:
-    lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
-    doomed = [f"z{i:03}" for i in range(250)]
-    changes: list[Create | Delete] = [
-        *(Create(topic(f"t{i:03}"), {"partitions": 3}) for i in range(300)),
-        *(Delete(topic(name), "id", {}, lost) for name in doomed),
-    ]
-    planned = [PlannedChange(change, Status.PLANNED) for change in changes]
-    results = tuple(ResourceResult(each, Result.NOT_TRIED, "stopped") for each in planned)
-    lines = render_apply(ApplyReport(results, interrupted=True)).plain.split("\n")
-    assert "  … 100 more not tried: topics t200 to t299 (--verbose lists them)" in lines
-    title = lines.index("  ! 250 topics  delete not tried")
-    assert lines[title + 1].strip().split(", ") == doomed
-    assert lines[-1].startswith("Interrupted: 550 not tried.")
-
-
 # --- hostile text ----------------------------------------------------------------------------------
-
-
-def test_invisible_resource_makes_apply_incomplete() -> None:
-    report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
-    assert not report.complete
-    assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
-    assert "1 not visible. Not complete." in render_apply(report).plain

@@ -86,11 +86,3 @@ def test_doctor_metrics_match_report() -> None:
         ("kafkaform_finding", "KF307", "warning"): 1,
         ("kafkaform_group_lag", "g"): 7,
     }
-
-
-def test_unreadable_cluster_has_unhealthy_metrics() -> None:
-    assert samples(doctor_metrics(None, "c", 5)) == {
-        ("kafkaform_healthy",): 0,
-        ("kafkaform_doctor_success",): 0,
-        ("kafkaform_doctor_last_run_timestamp_seconds",): 5,
-    }

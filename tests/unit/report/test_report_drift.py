@@ -13,24 +13,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, Location, ResourceRef, Status
+from kafkaform.core.model import Desired, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
-from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
+from kafkaform.inspect.drift import Drift
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.report.drift import render_drift, render_drift_markdown
+from kafkaform.report.drift import render_drift
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
 from kafkaform.report.drift_wording import describe_field_since, describe_resource_since
 from kafkaform.report.findings import Workspace
-from kafkaform.report.markdown import MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
 from kafkaform.report.remediation import CommandContext, describe_line, plan_acceptance, plan_restoration
 from kafkaform.resources import KINDS
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
-from tests.support.plans.drift import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
+from tests.support.plans.drift import ELSEWHERE, HERE, drift_in, drifts
 from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2026-11-03T12:00:00Z")
@@ -63,33 +62,6 @@ def text(drift: Drift, **more: Any) -> str:
 
 
 # --- text ------------------------------------------------------------------------------------------
-
-
-def test_safe_drift_is_summarized(memory: MemoryCluster) -> None:
-    shorter, longer = ([f"{name}{i:03}" for i in range(210)] for name in ("shorter", "longer"))
-    for name in shorter:
-        create_topic(memory, name, retention_ms=DAY)
-    for name in longer:
-        create_topic(memory, name, retention_ms=MONTH)
-    drift = drift_in(
-        memory,
-        *(declare_topic(f"missing{i:03}") for i in range(210)),
-        *(declare_topic(name, retention_ms=WEEK) for name in [*shorter, *longer]),
-    )
-    lines = text(drift, width=80).splitlines()
-    titles = {line.split()[0] for line in lines if line.startswith("  Topic/")}
-    assert titles == {
-        *(f"Topic/missing{i:03}" for i in range(200)),
-        *(f"Topic/{name}" for name in [*shorter[:200], *longer]),
-    }
-    assert "  … 10 more missing: topics missing200 to missing209 (--verbose lists them)" in lines
-    at = lines.index("  … 10 more that differ: retention.ms of topics shorter200 to shorter209")
-    assert lines[at + 1] == "  (--verbose lists them)"
-    verbose = text(drift, verbose=True).splitlines()
-    assert sum(line.startswith("  Topic/") for line in verbose) == 630
-    assert not [
-        line for line in verbose if "more (" in line or "more missing" in line or "that differ" in line
-    ]
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT, None])
@@ -154,15 +126,6 @@ def test_age_of_live_value_is_described(memory: MemoryCluster, steps: Steps, sai
     story.add("update", "a", {"config.segment.ms": (None, DAY)})  # says nothing of this value
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
-
-
-def test_age_of_removed_value_is_described(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    story = Story()
-    story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
-    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    since = describe_field_since(drifted.ref, drifted.fields[0])
-    assert since == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
 
 
 DELETED = "an apply deleted it (`kafkaform history Topic/a`)"
@@ -258,13 +221,6 @@ def test_suggested_edit_follows_manifest_form(
 # --- Markdown --------------------------------------------------------------------------------------
 
 
-def test_markdown_is_bounded_and_counts_omitted(memory: MemoryCluster) -> None:
-    drift = drift_in(memory, *(declare_topic(f"topic-{i:04}") for i in range(300)))
-    written = render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT)
-    assert len(written) <= MIN_LIMIT
-    assert "more resources left out; `kafkaform drift --verbose` lists them" in written
-
-
 # --- the others ------------------------------------------------------------------------------------
 
 
@@ -279,18 +235,6 @@ def test_foreign_text_is_escaped_in_text_json_and_annotations(drift: Drift) -> N
     assert end == ""
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
     assert not verdict.startswith("::")
-
-
-def test_annotations_are_located_in_manifests(memory: MemoryCluster) -> None:
-    create_topic(memory, "orders", retention_ms=DAY)
-    place = Location("orders.yaml", 9, 3)
-    orders = replace(declare_topic("orders", retention_ms=WEEK), location=place)
-    first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
-    assert first.startswith(
-        "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
-    )
-    assert first.endswith("%0Arestore: kafkaform apply --target Topic/orders")
-    assert verdict.startswith("Drift: 1 resource differs")
 
 
 def samples(written: str) -> dict[tuple[str, ...], float]:
@@ -323,11 +267,6 @@ def test_drift_metrics_match_report(memory: MemoryCluster) -> None:
     cut = declare_topic("cut", retention_ms=DAY)
     drift = drift_in(memory, cut, absent("gone", uid=gone), *named)
     assert samples(drift_metrics(drift, "prod", 12.5)) == expected
-
-
-def test_metrics_omit_what_was_not_requested() -> None:
-    nobody = find_drift(Plan("memory"), [], NO_RECORD, unmanaged=Unmanaged.IGNORE)
-    assert not [key for key in samples(drift_metrics(nobody, "prod", 1)) if key[0] == "kafkaform_unmanaged"]
 
 
 @pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])

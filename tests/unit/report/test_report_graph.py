@@ -51,10 +51,6 @@ def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
     return [(e.topic.name, e.resource.name, e.declared, e.live, e.lag) for e in graph.edges]
 
 
-def test_tombstones_are_not_in_graph() -> None:
-    assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
-
-
 def test_ignored_topic_named_by_manifest_is_live() -> None:
     desired = [build_desired(group("g"), "app-changelog")]
     graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
@@ -76,16 +72,6 @@ def test_mermaid_graph_is_rendered() -> None:
         '  topic_slip_v1 -->|"reads nothing"| consumergroup_shop',
         "  classDef undeclared stroke-dasharray: 5 5",
     ]
-
-
-def test_json_graph_is_rendered() -> None:
-    data = json.loads(graph_to_json(build_graph([SHOP[0], build_desired(group("g"), "orders.v1")])))
-    node = {"declared": True, "live": None}
-    assert data["nodes"] == [
-        {"id": "Topic/orders.v1", "kind": "Topic", "name": "orders.v1", "team": "checkout", **node},
-        {"id": "ConsumerGroup/g", "kind": "ConsumerGroup", "name": "g", "team": None, **node},
-    ]
-    assert data["edges"] == [{"topic": "orders.v1", "group": "g", "lag": None, **node}]
 
 
 def test_subjects_are_linked_to_topics() -> None:

@@ -72,13 +72,6 @@ def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotA
     assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]
 
 
-def test_clusters_are_named_if_several(story: Story) -> None:
-    story.add("update", "orders", {"partitions": (1, 2)})
-    assert "cluster" not in words(story)[0]
-    story.add("update", "orders", {"partitions": (1, 2)}, cluster_id="other")
-    assert words(story)[0].endswith("  cluster other")
-
-
 @given(st.data())
 def test_recorded_text_is_printable(data: st.DataObject) -> None:
     """Anybody who may write to the topic chooses all of it."""
@@ -104,12 +97,3 @@ def test_recorded_text_is_printable(data: st.DataObject) -> None:
         assert all(line.isprintable() for line in lines), lines
     for line in history_to_json([entry], AuditRecord()).splitlines():
         assert line.isascii()
-
-
-def test_unknown_kind_is_printed_as_recorded(story: Story) -> None:
-    story.add("update", "a", {"placement": ("1", "2"), RETENTION: ("1000", "2000")}, kind="Quota")
-    story.add("create", "b", {"placement": (None, "1:2")}, kind="Quota")
-    shown = "\n".join(words(story))
-    assert "placement: 1 → 2" in shown
-    assert "retention.ms: 1000 → 2000" in shown
-    assert "placement: 1:2" in shown

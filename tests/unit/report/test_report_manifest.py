@@ -74,50 +74,6 @@ def test_topic_manifest_has_own_configs_in_units() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("configs", "retention"),
-    [
-        ({"retention_ms": "5400000"}, "90m"),
-        ({"retention_ms": "-1"}, "unlimited"),
-        ({"retention_ms": "0"}, 0),
-        ({"retention_bytes": "1000"}, {"bytes": 1000}),
-        ({"retention_ms": "1", "retention_bytes": "-1"}, {"time": "1ms", "bytes": "unlimited"}),
-    ],
-)
-def test_retention_has_shorthand(configs: dict[str, str], retention: object) -> None:
-    assert spec(build_observed(**configs)) == {
-        "partitions": 3,
-        "replicationFactor": 3,
-        "retention": retention,
-    }
-
-
-def test_undeclarable_configs_are_omitted_and_reported() -> None:
-    state: dict[str, FieldValue] = {
-        "partitions": 1,
-        "replicationFactor": "1-3",
-        "config.retention.ms": "-5",
-        "config.future.config": "7",
-        "config.leader.replication.throttled.replicas": "0:1",
-        "config.segment.bytes": None,
-        "config.confluent.tier.enable": "true",
-    }
-    manifest = build_live_manifest(Observed(topic("t"), "id", state))
-    assert manifest.data["spec"] == {
-        "partitions": 1,
-        "replicationFactor": 3,
-        "config": {"confluent.tier.enable": "true"},
-    }
-    assert [line.partition(":")[0] for line in manifest.left_out] == [
-        "future.config = 7",
-        "retention.ms = -5",
-        "segment.bytes",
-        "replicationFactor",
-    ]
-    assert "unknown Kafka config 'future.config'" in manifest.left_out[0]
-    assert "below the minimum -1" in manifest.left_out[1]
-
-
 @given(st.fixed_dictionaries({}, optional=CONFIG_VALUES), st.integers(1, 50), st.integers(1, 3))
 def test_plan_of_written_manifest_is_empty(
     tmp_path_factory: pytest.TempPathFactory, configs: dict[str, str], partitions: int, replicas: int

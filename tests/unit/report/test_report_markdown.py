@@ -7,26 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kafkaform.core.model import (
-    Create,
-    Diagnostic,
-    FieldChange,
-    FieldValue,
-    Risk,
-    RiskAssessment,
-    Severity,
-    Status,
-    Update,
-)
+from kafkaform.core.model import Create, FieldChange, FieldValue, Risk, RiskAssessment, Status, Update
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import is_plain, printable, wrap_text
 from kafkaform.core.wording import command, command_line
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT
-from kafkaform.report.markdown_escape import code, code_block, html, prose
+from kafkaform.report.markdown_escape import code, code_block, prose
 from kafkaform.report.plan import render_plan_markdown
-from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.values import is_deferred
 from tests.support.markdown import REFERENCES, Parsed, parse_markdown, show_in_code
 from tests.support.plans import strategies
@@ -79,16 +67,6 @@ def test_long_value_is_truncated_with_length() -> None:
     assert len(markdown) < 3_000
     assert "`partitions: 1`" in markdown
     assert "(999,760 more characters)" in markdown
-
-
-def test_oversized_resource_does_not_hide_others() -> None:
-    wide: dict[str, FieldValue] = {f"config.key{i}": "v" * 200 for i in range(400)}
-    created = [Create(topic("wide"), wide), *(Create(topic(n), {"config.huge": "v" * 99}) for n in "ab")]
-    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in created))
-    details = render_plan_markdown(plan).partition("<summary>Changes in full")[2]
-    assert "Topic/a" in details
-    assert "Topic/b" in details
-    assert "… details of 1 more change left out: 1 create;" in details
 
 
 @given(strategies.plans(), strategies.headers(), st.integers(MIN_LIMIT, 20_000))
@@ -150,20 +128,6 @@ def test_hostile_text_does_not_change_structure(plan: Plan, header: PlanHeader) 
         assert show_in_code(str(name)) in found.spans
 
 
-@pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
-def test_move_summary_from_plan_file_is_escaped(text: str) -> None:
-    """It stands in the summary; that of a plan file may say anything."""
-    note = Diagnostic(TOGETHER, Severity.INFO, text)
-    plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
-    markdown = render_plan_markdown(plan)
-    assert all(char == "\n" or is_plain(char) for char in markdown)
-    found = parse_markdown(markdown)
-    assert_harmless(found)
-    for line in "".join(found.html).splitlines():
-        assert OUR_HTML.sub("", line).strip() == "", line
-    assert summary_sentence(plan).isprintable()
-
-
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_is_harmless_without_html(plan: Plan, header: PlanHeader) -> None:
     markdown = render_plan_markdown(plan, header)
@@ -222,12 +186,6 @@ def test_prose_has_only_text_and_code(text: str) -> None:
 )
 def test_prose_marks_code(text: str, shown: str) -> None:
     assert prose(text) == shown
-
-
-def test_html_is_escaped_for_browsers_and_markdown() -> None:
-    shown = html("</code></summary><img>*a*_b_`c`@me#1|&lt;")
-    assert not set(shown) & set("<>*_`@|")
-    assert html("Topic/orders-v1.x") == "Topic/orders-v1.x"
 
 
 @pytest.mark.parametrize(

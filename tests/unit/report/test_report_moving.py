@@ -5,27 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.core.values import replace
-from kafkaform.report.moves import Pace, format_amount, format_progress
+from kafkaform.report.moves import Pace, format_progress
 from kafkaform.resources.replicas.moves import MoveProgress
 
 MIB = 1024**2
 BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
-
-
-COPIED = replace(BEGUN, batch=2, batches=3, bytes_done=20 * MIB, partitions_done=3)
-
-
-@pytest.mark.parametrize(
-    ("progress", "expected", "brief"),
-    [
-        (BEGUN, "nothing of 80.0 MiB, 0 of 12 partitions", "nothing of 80.0 MiB"),
-        (COPIED, "20.0 MiB of 80.0 MiB, 3 of 12 partitions, batch 2 of 3", "20.0 MiB of 80.0 MiB"),
-        (replace(BEGUN, bytes_total=0, partitions=1), "0 of 1 partition", "0 of 1 partition"),
-    ],
-)
-def test_progress_amount_is_formatted(progress: MoveProgress, expected: str, brief: str) -> None:
-    assert format_amount(progress) == expected
-    assert format_amount(progress, brief=True) == brief
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from rich.cells import cell_len
 
 from kafkaform.core.values import replace
 from kafkaform.report.page import Page
 from kafkaform.report.skew import render_skew, render_skew_markdown
-from spark_validation.results import SkewFinding, SkewReport, SkewVerdict, TopicResult
+from spark_validation.results import SkewFinding, SkewReport, TopicResult
 from tests.support.skew import samples
 
 
@@ -31,14 +30,6 @@ def test_advice_of_single_topic_is_not_repeated_as_hint() -> None:
     )
     assert f"hint: {hint}" not in render_topics(topic).plain
     assert f"hint: {hint}" in render_topics(topic, replace(topic, name="other")).plain
-
-
-def test_policy_reason_is_printed_once() -> None:
-    judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
-    assert "\n  Policy: nobody can tell.\n" in render_topics(judged).plain
-    found = replace(judged, findings=(SkewFinding("KF501", "warning", "nobody can tell"),))
-    shown = render_topics(found).plain
-    assert (shown.count("nobody can tell"), shown.count("nor that")) == (1, 1)
 
 
 def test_colour_follows_the_verdict() -> None:
@@ -72,11 +63,3 @@ def test_keys_are_printed_only_if_in_report(render: Callable[[SkewReport], str |
 
 
 # --- widths, room and hostile text -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [*range(80, 90), 100, 120])
-def test_lines_fit_terminal_and_keep_percent_signs(width: int) -> None:
-    topics = [*samples.everything(), samples.topic("one.v1", [1], population=5, read=5, keys=1)]
-    for line in render_topics(*topics, width=width).plain.split("\n"):
-        assert cell_len(line) <= width, line
-        assert not line.strip().startswith("%"), line

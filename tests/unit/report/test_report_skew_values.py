@@ -12,11 +12,8 @@ from kafkaform.core.values import replace
 from kafkaform.report.skew_values import (
     cause,
     describe_spread,
-    is_bursty,
     is_notable,
-    moment,
     notable_keys,
-    numbers,
     severity,
     size,
     summary,
@@ -80,10 +77,6 @@ def test_nan_and_infinity_are_printed_as_unknown(words: object, value: float) ->
     assert words(value) == NOTHING
 
 
-def test_bytes_are_formatted() -> None:
-    assert [size(None), size(0), size(512), size(1_395_864_371)] == ["-", "0 B", "512 B", "1.3 GiB"]
-
-
 def test_interval_has_unit_once_and_only_if_it_is_wide() -> None:
     assert interval(Estimate(0.0833, 0.0812, 0.0857), percent) == "8.12 to 8.57 %"
     assert format_estimate(Estimate(3.9, 3.71, 4.09), ratio) == "3.9 (3.71 to 4.09)"
@@ -93,19 +86,6 @@ def test_interval_has_unit_once_and_only_if_it_is_wide() -> None:
     assert format_estimate(Estimate(10, 9.9, 10.1), count) == "10"
     assert interval(Estimate.exact(0.5), percent) == ""
     assert format_estimate(Estimate.exact(0.5), percent) == "50 %"
-
-
-def test_partition_numbers_keep_order() -> None:
-    assert numbers(()) == "-"
-    assert numbers((4, 1, 9)) == "4, 1, 9"
-    assert numbers(range(8)) == "0, 1, 2, 3, 4, 5 and 2 more"
-
-
-def test_times_are_in_utc() -> None:
-    assert moment(1_700_000_000_000) == "2023-11-14 22:13 UTC"
-    assert moment("2026-11-01T01:30:00+02:00") == "2026-10-31 23:30 UTC"
-    assert moment("yesterday\x1b") == r"yesterday\x1b"
-    assert moment(10**30) == "1" + "0" * 30
 
 
 def test_unknown_diagnosis_is_printed_by_name() -> None:
@@ -123,13 +103,6 @@ def test_only_notable_keys_are_listed() -> None:
     assert notable_keys(equal, 10) == equal.hot_keys[:10]
     heavy = replace(made.hot_keys[5], byte_share=made.hot_keys[0].share)
     assert is_notable(made, heavy)
-
-
-def test_peak_of_rare_key_is_not_bursty() -> None:
-    made = samples.bursty()
-    assert is_bursty(made, made.hot_keys[0])
-    assert not is_bursty(made, samples.key("rare", 0.0001, peak=4.0))
-    assert not is_bursty(made, samples.key("steady", 0.1))
 
 
 def test_topics_are_summarized_and_sorted_by_severity() -> None:

@@ -54,27 +54,6 @@ def test_effective_retention_is_listed(configs: dict[str, str], shown: str) -> N
     assert row(TopicStatus("t", build_observed(**configs))) == f"t 12 3 {shown} - -"
 
 
-def test_topic_without_known_configs_has_no_retention() -> None:
-    bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
-    assert row(TopicStatus("t", bare, size=DataSize(0, 2))) == "t 1 1-3 - no data -"
-
-
-@pytest.mark.parametrize(
-    ("group", "shown"),
-    [
-        (GroupStatus("g", None, declared=True), "g - does not exist - - -"),
-        (GroupStatus("g", None, only_configs=True), "g - only configs - - -"),
-        (
-            GroupStatus("g", Group("g", "share", "Empty", positions=(Position("t", 0, None, 0, 9),))),
-            "g share Empty 0 1 -",
-        ),
-    ],
-    ids=["missing", "only configs", "unknown lag"],
-)
-def test_missing_group_value_is_dash(group: GroupStatus, shown: str) -> None:
-    assert row(group) == shown
-
-
 def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
     groups = [GroupStatus(f"g-{i}", LAGGING if i < 2 else idle, declared=i > 3) for i in range(20)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -39,54 +38,6 @@ def test_columns_are_aligned_with_headers() -> None:
         "orders.v1                       12  first",
         "a-very-long-name.with.parts      3  second one",
     ]
-
-
-def test_wide_name_has_own_line() -> None:
-    assert lines(36) == [
-        "NAME               COUNT  NOTE",
-        "orders.v1             12  first",
-        "a-very-long-name.with.parts",
-        "                       3  second one",
-    ]
-
-
-def test_wide_names_in_other_columns_follow_row() -> None:
-    columns = (Column("TOPIC", least=8), Column("GROUPS", least=8), Column("TEAM", least=4))
-    rows = [("orders.v1", "consumer-of-orders, b", "shop"), ("x", "a, b", "shop")]
-    assert table(columns, rows, 26).plain.split("\n") == [
-        "TOPIC      GROUPS     TEAM",
-        "orders.v1             shop",
-        "     consumer-of-orders, b",
-        "x          a, b       shop",
-    ]
-
-
-def test_columns_are_narrowed_where_fewest_cells_fold() -> None:
-    columns = (Column("TOPIC", least=4), Column("GROUPS", least=8), Column("SIZE"))
-    rows = [
-        ("orders.v1", "billing, shop, audit", "1 GiB"),
-        ("orders.v2", "-", "1 GiB"),
-        ("a.much.longer.name", "-", "1 GiB"),
-    ]
-    assert table(columns, rows, 32).plain.split("\n") == [
-        "TOPIC         GROUPS       SIZE",
-        "orders.v1     billing,     1 GiB",
-        "              shop, audit",
-        "orders.v2     -            1 GiB",
-        "a.much.longer.name",
-        "              -            1 GiB",
-    ]
-
-
-def test_headers_and_cells_keep_their_styles() -> None:
-    text = table(COLUMNS, ROWS).text
-    styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
-    assert styles == {"NAME": "bold", "COUNT": "bold", "NOTE": "bold", "second one": "red"}
-
-
-@pytest.mark.parametrize("width", [None, 10, 40, 200])
-def test_table_without_rows_is_its_header(width: int | None) -> None:
-    assert table(COLUMNS, [], width).plain == "NAME  COUNT  NOTE"
 
 
 @given(

@@ -16,14 +16,13 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Location,
-    ResourceRef,
     Risk,
     RiskAssessment,
     Severity,
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, printable, split_code, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command
@@ -31,8 +30,8 @@ from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, headline, summary_sentence
-from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value
+from kafkaform.report.plan import render_plan
+from kafkaform.resources.values import fields_of, format_field, format_value
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -62,19 +61,6 @@ def has_line(lines: list[str], *parts: str) -> bool:
 
 
 # --- what a reader sees ----------------------------------------------------------------------------
-
-
-def test_given_consent_is_not_requested_again() -> None:
-    second = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
-    change = update(
-        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=second)
-    )
-    plan = replace(
-        plan_of(change, Status.NEEDS_CONSENT), consents=(Consent("Topic/t", "retention-cut", "yes"),)
-    )
-    lines = lines_of(plan)
-    assert has_line(lines, "consent: --allow Topic/t:cleanup-policy")
-    assert not has_line(lines, "--allow", "retention-cut")
 
 
 LONGER = update(retention("1", "2", SAFE))
@@ -112,73 +98,6 @@ def test_changes_needing_attention_are_not_summarized(
     assert [line for line in lines if "…" in line] == [
         "  … 100 more to update: retention.ms of topics safe200 to safe299 (--verbose lists them)"
     ]
-
-
-def build_warning(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
-    place = Location(f"topics/{name}.yaml", 9, 5)
-    return Diagnostic(code, severity, f"{code} on {name}", place, "set segment.ms", ref=topic(name))
-
-
-CODES = "KF104, KF111, KF212, KF213"
-
-
-def test_findings_on_unchanged_resources_are_summarized() -> None:
-    group = ResourceRef("ConsumerGroup", "g")
-    plan = replace(
-        plan_of(LONGER),
-        unchanged=39,
-        diagnostics=(
-            *(build_warning(f"other{i}") for i in range(38)),
-            build_warning("t", "KF105"),
-            Diagnostic("KF212", Severity.WARNING, "latest", ref=group),
-            Diagnostic("KF213", Severity.WARNING, "reads nothing", ref=group),
-            *(build_warning(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
-            Diagnostic("KF411", Severity.WARNING, "brokers differ"),
-        ),
-    )
-    lines = lines_of(plan)
-    assert len(lines) <= 14
-    assert [line.strip() for line in lines[6:]] == [
-        "warning KF105  topics/t.yaml:9:5: KF105 on t",
-        "hint: set segment.ms",
-        "warning KF411  brokers differ",
-        f"40 warnings and 13 notes on unchanged resources ({CODES}): `kafkaform plan --verbose` lists them",
-        "",
-        lines[-1],
-    ]
-    verbose = lines_of(plan, verbose=True)
-    assert all(has_line(verbose, found.message) for found in plan.diagnostics)
-
-
-def test_error_on_unchanged_resource_is_printed() -> None:
-    errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
-    waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
-    plan = replace(plan_of(LONGER), diagnostics=(*errors, waived))
-    lines = lines_of(plan)
-    assert all(has_line(lines, "error KF109", found.message) for found in errors)
-    assert not has_line(lines, "error KF110")
-    assert has_line(lines, "1 note on an unchanged resource")
-
-
-def test_saved_plan_shows_provenance() -> None:
-    line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
-    assert render_provenance(HEADER).plain == line
-    assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
-
-
-@pytest.mark.parametrize(
-    ("change", "status", "style"),
-    [
-        (Create(topic("t"), {"partitions": 1}), Status.PLANNED, "green"),
-        (LONGER, Status.PLANNED, "yellow"),
-        (Delete(topic("t"), None, {}, SAFE), Status.PLANNED, "red"),
-        (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
-    ],
-)
-def test_symbol_colour_follows_risk_and_status(change: Change, status: Status, style: str) -> None:
-    text = render_plan(plan_of(change, status)).text
-    symbol = next(i for i, char in enumerate(text.plain) if char in "+~-!")
-    assert any(span.start == symbol and style in str(span.style) for span in text.spans)
 
 
 # --- the last line ---------------------------------------------------------------------------------
@@ -237,18 +156,6 @@ def test_transitions_are_formatted(
 )
 def test_value_of_known_key_has_unit(kind: str, path: str, value: FieldValue, shown: str) -> None:
     assert str(format_value(kind, path, value)) == shown
-
-
-def test_long_values_are_truncated_around_difference() -> None:
-    common = "x" * 5_000
-    field = FieldChange("config.k", common + "A" + common, common + "B" + common)
-    shown = format_field(update(field), field)
-    assert shown.before is not None
-    assert shown.after is not None
-    assert "A" in shown.before.short
-    assert "B" in shown.after.short
-    assert len(str(shown)) < 4 * MAX_VALUE_LENGTH
-    assert "more characters" in str(shown)
 
 
 @given(strategies.field_changes())
@@ -350,20 +257,6 @@ def test_replicas_of_each_partition_are_listed_if_asked() -> None:
     ]
 
 
-def test_replicas_of_new_topic_are_counted_and_listed_if_verbose() -> None:
-    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 2, "placement": "1:2,2:3,1:2"}
-    plan = plan_of(Create(topic("t"), state))
-    lines = lines_of(plan)
-    assert "      placement             3 partitions on brokers 1, 2, 3; --verbose lists them" in lines
-    assert not has_line(lines, "1:2")
-    verbose = lines_of(plan, verbose=True)
-    assert verbose[-5:-2] == [
-        "      placement             3 partitions on brokers 1, 2, 3",
-        "          partitions 0, 2: 1:2",
-        "          partition 1: 2:3",
-    ]
-
-
 @pytest.mark.parametrize(
     ("message", "codes"),
     [
@@ -387,58 +280,6 @@ def test_prose_is_wrapped_but_names_and_code_are_not() -> None:
 
 
 # --- what decides the verdict ----------------------------------------------------------------------
-
-BRAKE = Diagnostic("KF404", Severity.ERROR, "460 of 500 topics would be put at risk", None, "smaller steps")
-
-
-def build_refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]:
-    """Changes of many shapes, so that no two of them are equal but for the name."""
-    return [
-        PlannedChange(
-            update(
-                *(
-                    FieldChange(f"config.k{field}.{i}", "1", "2", assessment=CUT)
-                    for field in range(1 + i % 3)
-                ),
-                name=f"orders-{i:03}",
-            ),
-            Status.REFUSED,
-            None,
-            reason,
-            remedy,
-        )
-        for i in range(number)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("diagnostics", "reason", "remedy"),
-    [
-        ((BRAKE,), f"KF404: {BRAKE.message}", BRAKE.suggestion),
-        # A rule objects to each of them, too.
-        ((BRAKE,), f"KF110: too short; KF404: {BRAKE.message}", f"longer; {BRAKE.suggestion}"),
-        ((), "retention-cut is forbidden on this cluster", "see `forbid:`"),
-        ((), "the cluster is not healthy: KF303: 1 partition has no leader", "wait"),
-        (tuple(build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(400)), "no", None),
-    ],
-    ids=["brake", "brake and rule", "forbidden", "unhealthy", "errors"],
-)
-def test_deciding_finding_is_printed_first_and_once(
-    diagnostics: tuple[Diagnostic, ...], reason: str, remedy: str | None
-) -> None:
-    safe = [
-        PlannedChange(Create(topic(f"safe{i}"), {"partitions": i + 1}), Status.PLANNED) for i in range(50)
-    ]
-    plan = Plan("c", (*safe, *build_refused(100, reason, remedy)), diagnostics=diagnostics)
-    decisive = diagnostics[0].message if diagnostics else reason
-    for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
-        flat = shown.replace("`", "")
-        assert flat.count(decisive.replace("`", "")) == 1
-        assert decisive.replace("`", "") in "\n".join(flat.splitlines()[:12])
-        assert flat.index(decisive.replace("`", "")) < flat.index("orders-000") < flat.index("safe0")
-        # Every name is there, however many share a reason.
-        assert all(f"orders-{i:03}" in flat for i in range(100))
-    assert sum("KF109" in line for line in render_plan(plan).plain.splitlines()) <= 12
 
 
 @pytest.mark.parametrize(

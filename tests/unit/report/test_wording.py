@@ -7,8 +7,6 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import indent
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -17,19 +15,14 @@ from hypothesis import strategies as st
 import kafkaform
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS
-from kafkaform.config.manifests.loader import VERBATIM
-from kafkaform.config.manifests.structure import check_structure
-from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
-from kafkaform.core.errors import Problem
 from kafkaform.core.model import Desired, Facts, Intent, ResourceRef
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import split_code
-from kafkaform.core.wording import command, setting, spans
+from kafkaform.core.wording import command
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan import planning
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
 from tests.support.markdown import parse_markdown
@@ -67,12 +60,6 @@ def test_printed_command_is_parsed_by_shell(name: str, value: str) -> None:
     assert not name.startswith("-") or words[-2:] == ["--", name]
 
 
-def test_number_spans_are_joined() -> None:
-    assert spans([]) == ""
-    assert spans([3]) == "3"
-    assert spans([7, 0, 1, 2, 9, 10]) == "0-2,7,9-10"
-
-
 def test_commands_in_messages_are_quoted_by_command() -> None:
     """Each command with a value in it is made by `command`, which quotes."""
     bare = re.compile(rf"\bkafkaform (?:{'|'.join(COMMANDS)})(?: [a-z.-]+)* ['\"]?$")
@@ -86,21 +73,6 @@ def test_commands_in_messages_are_quoted_by_command() -> None:
                     if isinstance(after, ast.FormattedValue) and bare.search(text):
                         found.append(f"{file.name}:{node.lineno}: {text}")
     assert found == []
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
-)
-def test_suggested_setting_is_valid_spec(path: str, value: object) -> None:
-    problems: list[Problem] = []
-    head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
-    text = head + indent(setting(path, value).strip("`"), "  ")
-    (document,) = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
-    assert problems == check_structure(document, "topic")[0] == []
-    spec = cast("dict[str, dict[str, object]]", document.data)["spec"]
-    KINDS["Topic"].normalise(spec, document.create_reporter(("spec",), problems))
-    assert problems == []
 
 
 def words_of(text: str) -> list[str]:

@@ -120,14 +120,6 @@ def test_changes_of_both_branches_are_merged() -> None:
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
 
 
-def test_branch_overrides_conflicting_field() -> None:
-    before = [declare_topic("a", 3), declare_topic("gone"), declare_topic("kept")]
-    since = [declare_topic("a", 6), declare_topic("gone", 6), declare_topic("kept", 6)]
-    states, taken, conflicts = merge(before, since, [declare_topic("a", 9), absent("gone")])
-    assert states == {"a": declare_topic("a", 9).state, "gone": None}
-    assert (taken, conflicts) == ([], ["Topic/a", "Topic/gone"])
-
-
 @given(SETS, SETS)
 def test_merge_with_unchanged_side_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
     desired = {item.ref: item for item in mine}
@@ -143,23 +135,6 @@ def _living(wanted: list[Desired]) -> MemoryCluster:
             configs: Any = {"retention_ms": retention} if retention else {}
             create_topic(memory, item.ref.name, cast("int", item.state["partitions"]), **configs)
     return memory
-
-
-def test_resource_moved_between_teams_is_noted(memory: MemoryCluster) -> None:
-    def build_owned(name: str, **labels: str) -> Desired:
-        desired = declare_topic(name)
-        return replace(desired, intent=replace(desired.intent, labels=labels))
-
-    for name in ("handed-over", "same"):
-        create_topic(memory, name)
-    earlier = [build_owned("handed-over", team="checkout"), build_owned("same", team="a")]
-    now = [build_owned("handed-over", team="payments"), build_owned("same", owner="a")]
-    earlier, now = [*earlier, build_owned("adopted")], [*now, build_owned("adopted", team="b")]
-    plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
-    (note,) = [found for found in plan.diagnostics if found.code == "KF440"]
-    assert note.message.startswith("Topic/handed-over ")
-    assert "from team checkout to payments" in note.message
-    assert note.ref is None  # which every report of a plan shows
 
 
 CHECKOUT = ResourceRef("User", "checkout")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -51,13 +51,6 @@ def test_repository_is_found_from_a_folder_in_it(work: Work) -> None:
     assert (found, found.root, found.read_head()) == (work.repository, work.folder.resolve(), first)
 
 
-def test_commit_names_are_resolved(work: Work) -> None:
-    first = work.commit()
-    work.git("tag", "-a", "v1", "-m", "a tag that is an object of its own")
-    names = {"main": work.commit(), "HEAD~1": first, "v1": first, first[:10]: first}
-    assert {name: work.repository.resolve(name) for name in names} == names
-
-
 @pytest.mark.parametrize(
     "ref", ["", "nothing", "-x", "--all", "--output=owned", "HEAD^{tree}", "a\0b", "HEAD\n--all", "\x1b[2J"]
 )
@@ -80,13 +73,6 @@ def test_bare_repository_is_refused(tmp_path: Path) -> None:
     Work(tmp_path, "--bare")
     with pytest.raises(RepositoryError, match="work tree"):
         Repository.find(tmp_path)
-
-
-def test_missing_git_is_an_error(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(RepositoryError, match="git cannot be run") as caught:
-        Repository.find(work.folder)
-    assert caught.value.hint == "install Git"
 
 
 def test_repository_of_another_owner_is_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,14 +142,6 @@ def test_export_writes_files_of_commit(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a: 2", "topics/new.yaml": "new"})
     assert export(work, *TOPICS, CONFIG, commit=commit) == then
     assert read_files(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
-
-
-def test_relative_paths_start_at_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    work.commit(**{"team/topics/a.yaml": "a", "topics/b.yaml": "b"})
-    monkeypatch.chdir("team")
-    path = work.repository.relative_path(Path("topics/a.yaml"))
-    assert path == PurePosixPath("team/topics/a.yaml")
-    assert export(work) == {"team/topics/a.yaml": b"a"}
 
 
 def test_path_outside_repository_is_refused(work: Work) -> None:

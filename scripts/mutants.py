@@ -62,15 +62,10 @@ APPLYING = (
 TESTS = {
     "plan/difference": (*PLANNING, "plan/test_rebalancing", "inspect/test_resets"),
     "plan/risk_assessment": (*PLANNING, "resources/test_access", "resources/test_subject"),
-    "plan/gate": ("plan/test_policy", "plan/test_consent", *PLANNING, "rules/test_rules_suggestions"),
+    "plan/gate": ("plan/test_gate", *PLANNING, "rules/test_rules_suggestions"),
     "plan/conclusion": PLANNING,
     "plan/validation": ("plan/test_planning", "plan/test_placement_planning"),
-    "resources/consent": (
-        "plan/test_consent",
-        "plan/test_policy",
-        "plan/test_planner",
-        "rules/test_rules_suggestions",
-    ),
+    "resources/consent": ("plan/test_gate", "plan/test_planner", "rules/test_rules_suggestions"),
     "plan/measuring": (
         "plan/test_planning",
         "plan/test_planning_groups",
@@ -112,7 +107,7 @@ TESTS = {
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
     "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),
     "apply/moves/throttles": (
-        "apply/test_moves_throttling",
+        "apply/test_moves_parts",
         "apply/test_moves_reassignment",
         "apply/test_executor",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from itertools import count
 
 import pytest
 
@@ -10,6 +11,7 @@ from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.obstacles import STALL_S
 from kafkaform.apply.moves.reassignment import HEALTH_WAIT_S, ReassignmentReport
 from kafkaform.core.errors import (
+    AuditError,
     ClusterError,
     LockLost,
     MovesUnfinished,
@@ -19,7 +21,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.health import LogDir
 from kafkaform.core.lock import Guard, lock_lost_error
-from kafkaform.core.partitions import Replicas, TopicPartition
+from kafkaform.core.partitions import Broker, Replicas, TopicPartition
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Assignment, Layout
 from kafkaform.resources.replicas.moves import (
@@ -40,20 +42,20 @@ from tests.support.plans.moves import (
     laid_out,
     now_on,
     override,
-    three_racks,
     work,
 )
 from tests.support.plans.scenes import Watched, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+RACKS = [Broker(number, f"rack-{number}") for number in (1, 2, 3)]
 A, B = topic("a"), topic("b")
 
 
 @pytest.fixture
 def memory() -> MemoryCluster:
     """Three brokers, and a topic of 30 MB with one replica of each of three partitions."""
-    cluster = three_racks()
+    cluster = MemoryCluster(brokers=RACKS)
     laid_out(cluster, "a", SINGLE)
     cluster.fill(A, 30 * MB)
     cluster.pace(5)
@@ -64,26 +66,6 @@ def failure(report: ReassignmentReport, name: str = "a") -> ClusterError:
     found = report.outcomes[topic(name)]
     assert found is not None
     return found
-
-
-class Requests(Watched):
-    """A cluster that remembers reassignments, and lets a test step in before them."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        super().__init__(cluster)
-        self.reassigned: list[dict[TopicPartition, Replicas | None]] = []
-        self.seen: Callable[[], object] | None = None
-
-    def reassign(
-        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = lambda: None
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        self.reassigned.append(dict(targets))
-        return self.cluster.reassign(targets, guard)
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:
-        if self.seen is not None:
-            self.seen()
-        return self.cluster.layout(topics)
 
 
 def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
@@ -146,7 +128,7 @@ def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None
 
 
 def test_batch_starts_after_previous_is_in_sync(memory: MemoryCluster) -> None:
-    watched = Requests(memory)
+    watched = Watched(memory)
     crew = Crew(watched, MoveOptions(throttle=MB, batch_partitions=1))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert [list(request) for request in watched.reassigned] == [[("a", 0)], [("a", 1)], [("a", 2)]]
@@ -263,7 +245,7 @@ def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
 @pytest.mark.parametrize("throttle", [None, MB, 2 * MB])
 def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster, throttle: int | None) -> None:
     journal = leave_throttles(memory)
-    watched, during = Requests(memory), []
+    watched, during = Watched(memory), []
     crew = Crew(watched, MoveOptions(throttle=throttle), journal)
     crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -328,7 +310,7 @@ def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     memory.reassign({("b", 1): (2, 1)})
     before = memory.layout().reassigning
-    watched = Requests(memory)
+    watched = Watched(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
     assert error.message.endswith("b-1 from 2 to 2:1")
     assert "whenBusy: wait" in (error.hint or "")
@@ -389,7 +371,7 @@ def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
 
 def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1,), (1,), (3,)))
-    watched = Requests(memory)
+    watched = Watched(memory)
     report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
     message = "partition 1 is now on 1; the plan saw 2; 0 of 3 partitions in place"
@@ -400,7 +382,7 @@ def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
 def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1, 2), (2, 3)))
     memory.stop_broker(3)
-    watched = Requests(memory)
+    watched = Watched(memory)
     crew = Crew(watched)
     error = failure(crew.move(work("a", ((1,),), ((1, 2),))))
     sick = "the cluster is not healthy: a-2 without a leader; b-1 not in sync on broker 3"
@@ -411,7 +393,7 @@ def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
 
 
 def test_stopped_broker_can_be_drained() -> None:
-    memory = three_racks()
+    memory = MemoryCluster(brokers=RACKS)
     laid_out(memory, "b", ((1, 3), (3, 2)))
     memory.stop_broker(3)
     assert Crew(memory).move(work("b", ((1, 3), (3, 2)), ((1, 2), (1, 2)))).outcomes == {B: None}
@@ -447,10 +429,14 @@ def test_reassignment_without_response_is_read_back(
 
 
 def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
-    watched = Requests(memory)
-    unreachable = fail(Unreachable("nobody answers"))
-    watched.seen = act_at(3, lambda: setattr(watched, "seen", unreachable))
-    crew = Crew(watched)
+    readings = count(1)
+
+    def layout(topics: Collection[str] | None = None) -> Layout:
+        if next(readings) > 3:
+            raise Unreachable("nobody answers")
+        return memory.layout(topics)
+
+    crew = Crew(override(memory, layout=layout))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert "run the same apply again" in (error.hint or "")
@@ -461,11 +447,10 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
 
 
 def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
-    journal = MemoryThrottleJournal()
-    journal.broken = True
-    watched = Requests(memory)
-    error = failure(Crew(watched, throttle_journal=journal).move(work("a", SINGLE, TRIPLE)))
-    assert "the record cannot be written" in error.message
+    broken, watched = MemoryThrottleJournal(), Watched(memory)
+    broken.announce = fail(AuditError("it cannot be written", hint="mend that"))  # type: ignore[method-assign]
+    error = failure(Crew(watched, throttle_journal=broken).move(work("a", SINGLE, TRIPLE)))
+    assert "it cannot be written" in error.message
     assert error.hint == "mend that"
     assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
 

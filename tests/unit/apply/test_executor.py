@@ -158,13 +158,6 @@ def test_unreachable_cluster_gets_no_further_requests(
     assert sorts(result_of(report, "z").not_done) == [AddPartitions]
 
 
-def test_unreachable_cluster_raises_before_requests(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    with pytest.raises(Unreachable):
-        carry_out(plan, Watched(memory, reading=fail(Unreachable("nobody there"))), time)
-    assert memory.executed == []
-
-
 @pytest.mark.parametrize(
     ("start", "desired", "sort"),
     [
@@ -305,25 +298,6 @@ def test_readings_that_fail_are_repeated(memory: MemoryCluster, time: FakeClock,
         assert result_of(report, "a").message == "not verified: nobody there"
 
 
-def test_stopped_apply_verifies_running_request(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("both", "later"):
-        create_topic(memory, name)
-    both = declare_topic("both", 6, retention_ms=WEEK)
-    plan = plan_for(memory, declare_topic("new"), both, declare_topic("later", 6), absent("no"))
-    stop = Event()
-    memory.lag(2)
-    watched = Watched(memory, after=lambda batch: stop.set() if sorts(batch) == [AlterConfigs] else None)
-    report = carry_out(plan, watched, time, stop=stop)
-    assert (report.interrupted, report.complete) == (True, False)
-    assert results(report) == {"new": Result.APPLIED, "both": Result.FAILED, "later": Result.NOT_TRIED}
-    item = result_of(report, "both")
-    assert item.message == "stopped halfway"
-    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
-    memory.lag(0)
-    memory.observe([])
-    assert carry_out(plan, memory, time).complete
-
-
 def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time: FakeClock) -> None:
     stop = Event()
     watched = Watched(memory, after=lambda _: stop.set())
@@ -380,6 +354,25 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
     assert (item.result, item.done) == (Result.FAILED, ())
     unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
     assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
+
+
+def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
+    plan = plan_for(memory, declare_topic("a"))
+    memory.lag(10**6)
+    watched = Watched(memory)
+
+    def interrupt() -> None:
+        if len(watched.readings) == 3:
+            raise KeyboardInterrupt
+
+    watched.reading = interrupt
+    report = carry_out(plan, watched, time)
+    item = result_of(report, "a")
+    assert report.interrupted
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not verified: abandoned")
+    # It was acknowledged, and no reading showed it.
+    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
 
 
 def unmap(memory: MemoryCluster) -> Watched:
@@ -491,6 +484,14 @@ def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock
     assert line.startswith("waiting for replicas of a:")
     assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
     assert (observer.show_line.call_count, watched.requests) == (1, [])
+
+
+def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
+    notes, plan = Notes(), plan_for(memory, declare_topic("a"))
+    mute = override(memory, throttles=fail(Unreachable("nobody there")))
+    assert carry_out(plan, mute, time, observer=notes, throttle_journal=MemoryThrottleJournal()).complete
+    (line,) = notes.lines
+    assert line.endswith("nobody there")
 
 
 NAMES = ("a", "b", "c", "d")

@@ -111,18 +111,6 @@ def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: 
     assert memory.topic_ids(["orders"]) == {"orders": uid}
 
 
-@pytest.mark.parametrize(("protected", "members"), [(True, 0), (False, 2)])
-def test_protected_or_active_topic_is_refused(
-    memory: MemoryCluster, uid: str, protected: bool, members: int
-) -> None:
-    if members:
-        memory.join("g", ["orders"], members)
-    (planned,) = plan_for(memory, declare(uid, protected=protected)).changes
-    assert planned.status is Status.REFUSED
-    assert ("stop the members of this group" in (planned.remedy or "")) is bool(members)
-    assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
-
-
 def test_recreation_of_topic_joined_since_plan_is_refused(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid))
     memory.join("g", ["orders"], 1)
@@ -210,6 +198,14 @@ def test_topic_recreated_by_others_is_reported(
     (result,) = carry_out(plan, memory).results
     assert result.result is Result.FAILED
     assert result.message == "deleted, but it was created again since, with another id"
+
+
+def test_refused_recreation_plans_no_group_change(memory: MemoryCluster, uid: str) -> None:
+    plan = plan_for(memory, declare(uid, protected=True), READER)
+    assert list_statuses(plan) == {"orders": Status.REFUSED}
+    create_topic(memory, "other", 3)
+    plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
+    assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}
 
 
 def test_offsets_that_expired_since_the_recreation_need_consent(memory: MemoryCluster, uid: str) -> None:

@@ -20,7 +20,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.core.plans import Plan
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, ends, entries_of, recorded_apply
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, create_topic, declare_topic, plan_for
+from tests.support.plans.scenes import FakeClock, declare_topic, plan_for
 
 KEPT = AuditSettings()
 
@@ -51,17 +51,6 @@ def test_intent_is_recorded_before_first_request(memory: MemoryCluster) -> None:
     assert seen == [({"a": None}, [])]
     journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}
-
-
-def test_changes_not_carried_out_are_not_recorded(memory: MemoryCluster) -> None:
-    """Held back, refused, done already, or no change at all."""
-    for name in ("cut", "fewer", "same"):
-        create_topic(memory, name, retention_ms=WEEK)
-    held = (declare_topic("cut", retention_ms=DAY), declare_topic("fewer", 1, retention_ms=WEEK))
-    plan = plan_for(memory, *held, declare_topic("later"), declare_topic("same", retention_ms=WEEK))
-    create_topic(memory, "later")
-    run, _ = recorded_apply(plan, memory)
-    assert (entries_of(memory, run), memory.read_audit()) == ({}, ())
 
 
 def test_audit_file_equals_topic_and_is_private(memory: MemoryCluster, tmp_path: Path) -> None:

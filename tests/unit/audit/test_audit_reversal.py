@@ -129,6 +129,14 @@ def test_later_apply_without_result_needs_force(story: Story) -> None:
     assert "apply run3 may have deleted it since; --force" in reason
 
 
+def test_recreated_resource_needs_force(story: Story) -> None:
+    change = cut(story)
+    story.add("delete", "orders", {RETENTION: (DAY, None)})
+    story.add("create", "orders", {RETENTION: (None, DAY)})
+    reason = get_refusal(plan_undo(story, change, desired=CUT))
+    assert "apply run1 deleted the resource since; --force" in reason
+
+
 def test_missing_manifest_is_refused(story: Story) -> None:
     change = cut(story)
     for force in (False, True):
@@ -142,12 +150,6 @@ def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
     found = plan_undo(story, cut(story, result=result), desired=CUT, force=True)
     assert (found.edits, found.refused) == ([], [])
     assert f"({result})" in found.notes[0]
-
-
-def test_change_without_result_needs_force(story: Story) -> None:
-    change = cut(story, result=None)
-    assert "its result is not known" in get_refusal(plan_undo(story, change, desired=CUT))
-    assert plan_undo(story, change, desired=CUT, force=True).edits == [RESTORED]
 
 
 def test_field_in_doubt_needs_force(story: Story) -> None:
@@ -164,6 +166,13 @@ def test_field_in_doubt_needs_force(story: Story) -> None:
     assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
     whole = story.add("update", "orders", both, result="failed", in_doubt=[*both])
     assert "its result is not known" in get_refusal(plan_undo(story, whole, desired=now))
+
+
+def test_incomplete_record_is_refused(story: Story) -> None:
+    change = cut(story)
+    shortened = replace(change, fields=(replace(change.fields[0], cut=True),))
+    for damaged in (shortened, replace(change, complete=False)):
+        assert "incomplete" in get_refusal(plan_undo(story, damaged, desired=CUT, force=True))
 
 
 def test_creation_is_undone_by_tombstone(story: Story) -> None:

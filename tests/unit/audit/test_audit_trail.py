@@ -39,19 +39,6 @@ def test_change_without_result_is_uncertain(story: Story) -> None:
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, True)
 
 
-def test_deletion_ends_earlier_settings(story: Story) -> None:
-    story.add("create", "orders", {RETENTION: (None, WEEK)})
-    story.add("delete", "orders", {RETENTION: (WEEK, None)})
-    assert values(story) == []
-    assert Trail(story.entries).find_open(ORDERS, "delete") is None
-    story.add("create", "orders", {"partitions": (None, 1)})
-    assert values(story) == [None], "it was made without a value of its own"
-    assert values(story, "partitions") == [1]
-    assert values(story, "replicationFactor") == [], "it was made with some, though none was asked for"
-    story.add("update", "orders", {RETENTION: (None, DAY)})
-    assert values(story) == [DAY, None]
-
-
 @pytest.mark.parametrize(
     ("action", "uid", "replaced"),
     [
@@ -92,3 +79,11 @@ def test_unreadable_audit_topic_is_reported(memory: MemoryCluster, error: Cluste
     with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as caught:
         read_trail(override(memory, read_audit=fail(error)), AuditSettings(), "any")
     assert (caught.value.hint or "").startswith(hint)
+
+
+def test_unreadable_audit_file_is_reported(memory: MemoryCluster, tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match=f"the record in {tmp_path} cannot be read: "):
+        read_trail(memory, AuditSettings(False, tmp_path), "any")
+    (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
+    odd = AuditSettings(False, tmp_path / "odd.jsonl")
+    assert read_trail(memory, odd, "any").settings(ORDERS, "x") == ()

@@ -253,27 +253,6 @@ def test_log_is_followed_over_restart(tmp_path: Path) -> None:
     assert next(lines) == ("node-1", "anew")
 
 
-def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
-    log = tmp_path / "node-1" / "broker.log"
-    log.parent.mkdir()
-    log.write_text("one\ntwo\n")
-    state.write_state(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=NODES[:1]))
-    following = subprocess.Popen(
-        [*CLI, "logs", "--data", str(tmp_path), "-n", "1", "-f"], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert following.stdout is not None
-        assert following.stdout.readline() == "two\n"
-        with log.open("a") as writer:
-            writer.write("three\n")
-        assert following.stdout.readline() == "three\n"
-        following.send_signal(signal.SIGINT)
-        assert following.wait(60) == 0
-    finally:
-        following.kill()
-        following.communicate()
-
-
 def test_file_lock_excludes_second_holder_after_removal(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     order: list[str] = []

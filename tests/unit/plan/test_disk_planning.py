@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Mapping
 
@@ -59,6 +60,15 @@ def test_replicas_larger_than_disk_are_refused(memory: MemoryCluster) -> None:
     assert "broker 3 cannot hold its largest replica: 212.0 MiB" in str(planned.reason)
     assert "limits.diskReserve" in str(planned.remedy)
     assert {field.assessment.risk for field in fields_of(planned.change)} >= {Risk.IMPOSSIBLE}
+
+
+def test_foreign_moves_take_disk_space(memory: MemoryCluster) -> None:
+    holding(memory, "a", 80)
+    holding(memory, "foreign", 100)
+    assert list_statuses(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.PLANNED}
+    memory.reassign({("foreign", 0): (1, 3)})
+    reason = reason_of(plan_for(memory, declare_topic("a", 1, 3)))
+    assert re.search(r"80\.0 MiB to copy, .* MiB of other moves", reason)
 
 
 def test_rebalance_without_disk_space_is_refused(memory: MemoryCluster) -> None:

@@ -6,12 +6,16 @@ import sys
 
 import pytest
 
+from kafkaform.core.partitions import Broker
 from kafkaform.core.values import replace
 from kafkaform.plan.placement import PlacementRequest, Placements, Strategy, place, rebalance
 from kafkaform.resources.replicas.layout import Layout, Reassignment
 from tests.support.plans.layouts import brokers, large, layout, move_topics
 
 THREE = brokers(3, ("a", "b", "c"))
+
+
+SIX = brokers(6, ("a", "b", "c"))
 
 
 def only(result: Placements) -> tuple[tuple[int, ...], ...]:
@@ -26,14 +30,25 @@ def refuse_placement(want: PlacementRequest, found: Layout) -> str:
     return result.refused[want.topic]
 
 
-def test_static_placement_is_used_as_listed() -> None:
-    found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    want = PlacementRequest("t", 3, 2, Strategy.STATIC, ((2, 1), (3, 1), (1, 3)))
-    assert only(place([want], found)) == want.static
-    wants = [PlacementRequest("a", 1, 1), PlacementRequest("z", 2, 1, Strategy.STATIC, ((1,), (2,)))]
-    assert place(wants, layout(brokers(3), {})).assignments["a"] == ((3,),)
-    found = layout(THREE, {"t": [(1, 9)]})
-    assert only(place([PlacementRequest("t", 1, 2, Strategy.STATIC, ((9, 1),))], found)) == ((9, 1),)
+def test_rack_aware_placement_moves_followers_before_leaders() -> None:
+    found = layout(SIX, {"t": [(1, 4)]})
+    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 4),)
+    # Rack aware moves the follower out of the crowded rack.
+    found = layout(SIX, {"t": [(1, 4, 2)]})
+    after = only(place([PlacementRequest("t", 1, 3, Strategy.RACK_AWARE)], found))
+    assert after[0][0] == 1
+    assert after[0][2] == 2
+    assert after[0][1] in (3, 6)
+    found = layout(SIX, {"t": [(1, 4)]}, leaders={("t", 0): 4})
+    after = only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found))
+    assert after[0][0] == 4
+    assert 1 not in after[0]
+    live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "a"), Broker(4, "b"))
+    found = layout(live, {"t": [(1, 2, 3)], "other": [(1, 4)] * 3}, leaders={("t", 0): 2})
+    assert only(place([PlacementRequest("t", 1, 3, Strategy.RACK_AWARE)], found)) == ((1, 2, 4),)
+    live = (Broker(1, "a"), Broker(4, "a"), Broker(7, "a"), Broker(2, "b"))
+    found = layout(live, {"t": [(1, 4, 7)]})
+    assert only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +63,17 @@ def test_static_placement_is_used_as_listed() -> None:
 def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...], message: str) -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
     assert message in refuse_placement(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
+
+
+def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
+    found = layout(THREE, {"t": [(1,)]})
+    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("t", 1, 4), found)
+    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("new", 1, 4), found)
+    one_broker = Layout(THREE[:1], found.topics)
+    assert "only 1 broker is live" in refuse_placement(PlacementRequest("t", 1, 2), one_broker)
+    assert "at least one replica" in refuse_placement(PlacementRequest("t", 1, 0), found)
+    found = layout(THREE, {"t": [(1,), (2,)]})
+    assert "it has 2 partitions" in refuse_placement(PlacementRequest("t", 1, 1), found)
 
 
 def test_partition_being_reassigned_is_not_moved() -> None:
@@ -75,6 +101,15 @@ def test_refused_topic_does_not_stop_others() -> None:
     assert set(result.refused) == {"a"}
     with pytest.raises(ValueError, match="duplicate topic"):
         place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
+
+
+def test_added_brokers_must_be_live() -> None:
+    found = layout(THREE, {"t": [(1,)]})
+    with pytest.raises(ValueError, match="broker 9 is not live"):
+        rebalance(["t"], found, add=[9])
+    with pytest.raises(ValueError, match="broker 1 is not live, or is to be removed"):
+        rebalance(["t"], found, add=[1], remove=[1])
+    assert rebalance(["t"], layout(THREE, {})).refused == {"t": "it is not on the cluster"}
 
 
 def test_work_grows_in_proportion_to_the_partitions() -> None:

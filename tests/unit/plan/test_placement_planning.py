@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-from unittest.mock import Mock
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, RequestRejected, Unreachable
+from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.model import FieldChange, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker
@@ -21,7 +19,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
-from kafkaform.resources.replicas.layout import Assignment, parse_assignment
+from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
@@ -67,10 +65,6 @@ def list_codes(plan: Plan) -> list[str]:
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
 
 
-def count_layouts(memory: MemoryCluster) -> Any:
-    return override(memory, layout=Mock(side_effect=memory.layout))
-
-
 def find_message(plan: Plan, code: str) -> str:
     (found,) = [found for found in plan.diagnostics if found.code == code]
     return found.message
@@ -80,23 +74,6 @@ def find_refusal(plan: Plan) -> str:
     (planned,) = plan.changes
     assert planned.status is Status.REFUSED
     return str(planned.reason)
-
-
-def test_replication_factor_increase_is_planned_with_placement(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2], [3], [1])
-    watched = count_layouts(memory)
-    plan = plan_for(watched, declare_topic("a", 4, 3))
-    (planned,) = plan.changes
-    assert planned.status is Status.PLANNED
-    assert plan.broker_validated
-    found = list_fields(plan)
-    assert list(found) == ["replicationFactor", "placement"]
-    assert found["placement"].before == "1,2,3,1"
-    for old, new in zip(((1,), (2,), (3,), (1,)), read_target(plan), strict=True):
-        assert (new[0], {*new}) == (old[0], {1, 2, 3})
-    assert not any(field.deferred for field in found.values())
-    assert found["placement"].assessment.hazard == "replica-move"
-    assert watched.layout.call_count == 1
 
 
 class Placing(MemoryCluster):
@@ -120,15 +97,6 @@ def test_brokers_without_placement_support_place_new_partitions() -> None:
     assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
     message = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
     assert find_message(plan, "KF441") == message
-
-
-def test_static_placement_needs_broker_support() -> None:
-    cluster = build_cluster(sort=Placing)
-    place_topic(cluster, "a", [1, 2], [2, 3])
-    listed = declare_placement(declare_topic("a", 3, 2), "static", "1:2,2:3,3:1")
-    assert "(INVALID_REQUEST)" in find_refusal(plan_for(cluster, listed))
-    # What brokers refuse without places too stays refused.
-    assert find_refusal(plan_for(cluster, declare_topic("a", 4, 2, retention_ms="-7")))
 
 
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
@@ -180,6 +148,16 @@ def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
 
 
+def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:
+    for name in ("a", "b"):
+        place_topic(memory, name, [1], [2])
+    assert not any(memory.reassign({("a", 0): (3,)}).values())
+    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
+    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
+    assert "reassign" in str(plan.changes[0].reason)
+    assert list_codes(plan) == ["KF427"]
+
+
 def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
         place_topic(memory, name, [1], [2])
@@ -205,6 +183,36 @@ def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
     assert list_statuses(plan) == {"grows": Status.PLANNED, "moves": Status.REFUSED}
     assert "lacks Describe on the cluster" in str(plan.changes[1].reason)
     assert list_codes(plan) == ["KF423"]
+
+
+@pytest.mark.parametrize("unread", ["partition_sizes", "throttles"])
+def test_replicas_of_unknown_size_are_planned(memory: MemoryCluster, unread: str) -> None:
+    place_topic(memory, "a", [1], [2])
+    plan = plan_for(override(memory, **{unread: fail(PermissionDenied("no"))}), declare_topic("a", 2, 2))
+    assert list_fields(plan)["placement"].assessment.reason.startswith("2 replicas are copied")
+    assert list_codes(plan) == ["KF416"]
+
+
+def test_replicas_moved_during_planning_refuse_change(memory: MemoryCluster) -> None:
+    def layout(topics: Collection[str] | None = None) -> Layout:
+        memory.execute([AddPartitions(topic("a"), 2, 3)])
+        return memory.layout(topics)
+
+    place_topic(memory, "a", [1], [2])
+    plan = plan_for(override(memory, layout=layout), declare_topic("a", 2, 2))
+    assert "moved while the plan was made" in find_refusal(plan)
+
+
+def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None:
+    place_topic(memory, "a", [1], [2], [3])
+    first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
+    assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
+    plan = plan_for(memory, declare_topic("a", 3, 2))
+    (planned,) = plan.changes
+    assert planned.status is Status.PLANNED
+    assert list_fields(plan)["placement"].before == "1,2,3"
+    assert read_target(plan)[:2] == first[:2]
+    assert list_codes(plan) == []
 
 
 FACTORS = st.integers(1, 3)

@@ -18,6 +18,7 @@ from kafkaform.core.model import (
     Location,
     Observation,
     Observed,
+    Recreate,
     ResourceRef,
     Severity,
     State,
@@ -28,7 +29,6 @@ from kafkaform.core.model import (
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.values import replace
-from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.planning import plan_from
 from kafkaform.plan.policy import Policy
 from kafkaform.resources import KINDS
@@ -149,25 +149,6 @@ def test_consents_keep_their_reasons() -> None:
     assert judge_again(refused, two, allow=(Grant.parse("destructive"),)) == refused
 
 
-@pytest.mark.parametrize(
-    ("flags", "status"),
-    [
-        ("Topic/t:retention-cut", Status.NEEDS_CONSENT),
-        ("Topic/t:retention-cut Topic/t:unclean-election", Status.PLANNED),
-        ("Topic/*:*-cut */t:unclean-*", Status.PLANNED),
-        ("destructive", Status.PLANNED),
-    ],
-)
-def test_consent_option_covers_matching_hazards(flags: str, status: Status) -> None:
-    grants = tuple(map(Grant.parse, flags.split()))
-    assert plan_change(declare(TWO_HAZARDS), live(), allow=grants).status is status
-    # The same flags at the time of the apply have same effective value on a saved plan.
-    saved = build_plan([declare(TWO_HAZARDS)], live())
-    assert judge_again(saved, live(), allow=grants) == build_plan(
-        [declare(TWO_HAZARDS)], live(), allow=grants
-    )
-
-
 EXTRA: Values = {"retention.ms": str(30 * DAY), "segment.ms": "5"}
 THROTTLE: Values = {
     "leader.replication.throttled.replicas": "*",
@@ -195,6 +176,23 @@ def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
         unset = plan_update(declare({"segment.ms": None}, undeclared=undeclared), live({"segment.ms": "5"}))
         assert [(f.path, f.after) for f in unset.fields] == [("config.segment.ms", None)]
     assert build_plan([declare(dict.fromkeys(THROTTLE))], live(THROTTLE)) == Plan("cluster", unchanged=1)
+
+
+@pytest.mark.parametrize(
+    ("desired", "uid", "changes", "codes"),
+    [
+        (declare, "id-t", [Recreate], []),
+        (declare, None, [], ["KF445"]),
+        (tombstone, "id-t", [Delete], []),
+        (tombstone, None, [Delete], []),
+    ],
+)
+def test_recreation_needs_topic_ids(
+    desired: Any, uid: str | None, changes: list[type], codes: list[str]
+) -> None:
+    plan = build_plan([desired(spec={"recreate": "id-t"})], replace(live(), uid=uid))
+    assert [type(planned.change) for planned in plan.changes] == changes
+    assert [found.code for found in plan.diagnostics] == codes
 
 
 def test_pruning_deletes_owned_topics_only() -> None:
@@ -244,24 +242,6 @@ def test_invisible_topic_is_never_created(desired: Desired) -> None:
     assert "Topic/t is not visible to this account: not authorised" in found.message
 
 
-def test_diagnostics_are_sorted_by_severity_and_location() -> None:
-    warning = Diagnostic("KF2", Severity.WARNING, "w")
-    error, info = Diagnostic("KF9", Severity.ERROR, "e"), Diagnostic("KF1", Severity.INFO, "i")
-    notes = (warning, error, replace(warning, location=Location("b", 2)), info)
-    plans = [plan_from([], Observation({}, diagnostics=order), FACTS) for order in (notes, notes[::-1])]
-    assert plans[0] == plans[1]
-    assert [d.code for d in plans[0].diagnostics] == ["KF9", "KF2", "KF2", "KF1"]
-
-
-def test_plan_is_narrowed_by_globs_of_kind_and_name() -> None:
-    plan = build_plan([declare(name=n) for n in ("a.1", "a.2", "b.1")])
-    assert [c.ref.name for c in narrow(plan, ["Topic/a.*"]).changes] == ["a.1", "a.2"]
-    assert narrow(plan, ["topic/*", "a.1"]).changes == ()
-    assert narrow(plan, ["Topic/a.*"]).subset
-    assert not narrow(plan, ["*"]).subset
-    assert narrow(replace(plan, subset=True), ["*"]).subset  # it was a part of all before
-
-
 def list_idle_consents(desired: Desired, *topics: Observed) -> list[Diagnostic]:
     findings = build_plan([desired], *topics).diagnostics
     assert {finding.code for finding in findings} <= {"KF417"}
@@ -291,12 +271,6 @@ def test_idle_consent_messages_match_golden(golden: SnapshotAssertion) -> None:
         (finding,) = list_idle_consents(desired, live(values))
         messages[name] = f"{finding.severity.value}, {finding.message} ({finding.suggestion})"
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
-
-
-def test_used_consent_is_not_idle() -> None:
-    cut = declare(CUT, allow={"retention-cut from 9ms": "hold ended"})
-    assert list_idle_consents(cut, live({"retention.ms": "9"})) == []
-    assert list_idle_consents(tombstone(allow={"delete of id-t": "unused"})) == []
 
 
 WEEK, MONTH = str(7 * DAY), str(30 * DAY)

@@ -12,14 +12,13 @@ import pytest
 from kafkaform.cli.plan import exit_code
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied
-from kafkaform.core.model import Create, Desired, Intent, Observation, ResourceRef, Severity, Status, Update
+from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
+from kafkaform.core.model import Create, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
-from kafkaform.core.plans import AffectedConsumer, Plan
+from kafkaform.core.plans import Plan
 from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
 from kafkaform.plan import validation
-from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.planning import Request, build_plan
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import override
@@ -31,10 +30,8 @@ from tests.support.plans.scenes import (
     Watched,
     create_topic,
     declare_topic,
-    group_ref,
     list_statuses,
     plan_for,
-    save_plan,
     topic,
 )
 
@@ -145,22 +142,9 @@ def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None
     assert "--operation AlterConfigs --topic a" in str(note.suggestion)
 
 
-def declare_group(group: str, team: str, *topics: str) -> Desired:
-    return Desired(group_ref(group), {}, Intent(labels={"team": team}, spec={"topics": list(topics)}))
-
-
-def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:
-    create_topic(memory, "same", 3, 1)
-    changes, same = declare_topic("changes", retention_ms=WEEK), declare_topic("same")
-    desired = [
-        replace(changes, intent=replace(changes.intent, labels={"team": "checkout"})),
-        replace(same, intent=replace(same.intent, labels={"team": "platform"})),
-        declare_group("both", "analytics", "same", "changes"),
-        declare_group("none", "platform", "same"),
-        replace(declare_group("gone", "platform", "changes"), state=None),
-    ]
-    plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
-    assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
-    assert plan.readers == (AffectedConsumer(group_ref("both"), ("changes",), "analytics"),)
-    assert save_plan(plan).readers == plan.readers
-    assert narrow(plan, ["Topic/other"]).readers == ()
+@pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
+def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error: ClusterError) -> None:
+    objecting = override(memory, validate=lambda operations: [error] * len(operations))
+    plan = plan_for(objecting, declare_topic("a"), declare_topic("b"))
+    assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
+    assert [d.code for d in plan.diagnostics] == ["KF414"]

@@ -10,10 +10,12 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.model import Create, Desired, Intent, Update
+from kafkaform.core.errors import Unreachable
+from kafkaform.core.model import Create, Desired, Intent, Status, Update
 from kafkaform.core.plans import Plan
 from kafkaform.plan.planning import Request, build_plan
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     QUIET,
     FakeClock,
@@ -70,6 +72,12 @@ def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     assert read_committed(memory) == {("a", 0): 5}
 
 
+def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
+    memory.commit("g", {})
+    (change,) = plan_for(memory, Desired(GROUP, None)).changes
+    assert change.status is Status.NEEDS_CONSENT
+
+
 def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
@@ -83,3 +91,10 @@ def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pyte
     plan = plan_for(memory, declare_topic("a"), declare_absent_group())
     assert "KF407" in list_codes(plan)
     assert len(naps) == 1
+
+
+def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+    assert "KF419" in list_codes(plan)

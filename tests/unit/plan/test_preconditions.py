@@ -111,24 +111,6 @@ def test_deleted_or_recreated_resource_is_not_updated() -> None:
         assert find_reason(change, NOTHING) == "it was deleted since the plan"
 
 
-def test_remaining_creation_follows_existing_resource() -> None:
-    change = Create(A, {"partitions": 3, "config.retention.ms": "1000"})
-    assert find_remaining(change, NOTHING) == RemainingChange(change)
-    assert find_remaining(change, build_observation(partitions=3, retention_ms="1000")) == DONE
-    beside = build_observation(partitions=3, retention_ms="1000", segment_ms="9")
-    assert find_remaining(change, beside) == DONE
-    reason = find_reason(change, build_observation(partitions=4))
-    assert "it now exists, with partitions 4 instead of 3, retention.ms unset instead of 1000" in reason
-
-
-def test_remaining_deletion_follows_existing_resource() -> None:
-    delete = Delete(A, "id-1", {"partitions": 3}, SAFE)
-    for partitions in (3, 6):
-        assert find_remaining(delete, build_observation(partitions=partitions)) == RemainingChange(delete)
-    assert find_remaining(delete, NOTHING) == DONE
-    assert find_remaining(delete, build_observation("id-2", partitions=3)) is REPLACED
-
-
 @pytest.mark.parametrize(
     "change",
     [Create(A, {"partitions": 3}), CHANGE, Delete(A, "id-1", {}, SAFE)],

@@ -9,10 +9,9 @@ import pytest
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered
-from kafkaform.core.model import Desired
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker, TopicPartition
-from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
+from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -119,12 +118,3 @@ def test_unsupported_reassignment_refuses_rebalance_with_moves() -> None:
     even = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(even, "a", ((1,), (2,)))
     assert run_rebalance(even).plan.changes == ()
-
-
-def test_topics_with_static_placement_are_not_moved() -> None:
-    declared = [
-        Desired(topic("a"), {"partitions": 1, "placement": "1:2"}),
-        Desired(topic("b"), {"partitions": 1}),
-        Desired(topic("c"), None),
-    ]
-    assert static_topics(declared) == {"a"}

@@ -167,6 +167,12 @@ def test_producers_of_late_records_are_named(cluster: MemoryCluster, monkeypatch
     assert follow(cluster).notes[0].endswith("no broker offers it")
 
 
+def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:
+    cluster.commit("other", READ_ALL)
+    stages = {group.name: group.stage for group in follow(cluster).groups}
+    assert stages == {"g": GroupStage.STOPPED, "other": GroupStage.UNDECLARED}
+
+
 @pytest.mark.parametrize(
     "intents", [{}, {SUCCESSOR.ref: SUCCESSOR.intent}], ids=("without manifests", "with")
 )
@@ -212,16 +218,16 @@ def test_second_succession_begins_after_first(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed == {("next", 0): 0}
 
 
-@pytest.mark.parametrize("last", ["next", "last"])
-def test_group_does_not_skip_a_succession(cluster: MemoryCluster, last: str) -> None:
+def test_later_succession_waits_for_earlier_groups(cluster: MemoryCluster) -> None:
     create_topic(cluster, "next", 1)
-    create_topic(cluster, "last", 1)
     cluster.commit("g", READ_ALL)
-    successors = SUCCESSOR, NEXT, declare_successor("last", "next")
-    plan = plan_for(cluster, declare_topic("old", 2), *successors, declare_reader(last))
-    assert plan.changes == ()
-    (note,) = (note for note in plan.diagnostics if note.code == "KF218")
-    assert "it reads old, and has not moved to" in note.message
+    desired = [SUCCESSOR, NEXT, declare_reader("next")]
+    _, later = read_successions(cluster, desired, {"new": "old", "next": "new"})
+    assert later.verdict is SuccessionVerdict.UNDER_WAY
+    assert later.notes == ["keep new: g has not moved from old yet"]
+    cluster.commit("g", {("new", 0): 0, ("next", 0): 0})
+    _, later = read_successions(cluster, desired, {"new": "old", "next": "new"})
+    assert later.verdict is SuccessionVerdict.OVER
 
 
 def test_group_outside_a_circle_of_successors_does_not_wait() -> None:

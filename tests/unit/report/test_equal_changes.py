@@ -7,8 +7,8 @@ import re
 import pytest
 
 from kafkaform.config.settings import Settings
-from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, RiskAssessment, Severity, Status
-from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.model import Desired, Location
+from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.equal_changes import equal_changes
@@ -102,38 +102,3 @@ def test_different_changes_of_field_are_grouped_with_values() -> None:
     assert "`partitions: as listed`" in markdown
     verbose = render_plan(plan, HEADER, verbose=True).plain
     assert verbose.count("disruptive: partition-increase") == 20
-
-
-def test_refusal_explained_by_finding_refers_to_finding() -> None:
-    plan = scene_of("increase", 20)
-    message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
-    refused = tuple(
-        replace(change, status=Status.REFUSED, reason=f"KF404: {message}", remedy=advice)
-        for change in plan.changes
-    )
-    finding = Diagnostic("KF404", Severity.ERROR, message, None, advice)
-    plan = replace(plan, changes=refused, diagnostics=(finding,))
-    for report in (render_plan(plan, HEADER).plain, render_plan_markdown(plan, HEADER)):
-        assert report.count(message) == 1
-        assert report.count(advice) == 1
-        assert "KF404, see the errors" in report
-
-
-def test_changes_with_different_text_are_not_grouped() -> None:
-    lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
-    planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
-    remaining = [
-        replace(planned, status=Status.NEEDS_CONSENT),
-        replace(planned, reason="because"),
-        replace(planned, remedy="instead"),
-        replace(planned, change=Delete(topic("a"), "1", {"partitions": 2}, lost)),
-        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, hazard="other"))),
-        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, reason="some of a is lost"))),
-        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, remedy=None))),
-    ]
-    for second in remaining:
-        assert len(equal_changes([planned, second])) == 2
-    equal = Delete(topic("b"), "2", {}, replace(lost, reason="all of b is lost", remedy="copy b"))
-    (entry,) = equal_changes([planned, PlannedChange(equal, Status.PLANNED)])
-    assert isinstance(entry.shown.change, Delete)
-    assert entry.shown.change.assessment.reason == "all of NAME is lost"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
+from kafkaform.core.apply_result import ApplyReport
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.values import replace
-from kafkaform.report.apply import render_apply
+from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.moves import Pace, format_progress
 from kafkaform.resources.replicas.moves import MoveProgress
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -17,38 +22,25 @@ from tests.support.plans.scenes import FakeClock, create_topic, declare_topic, p
 
 MIB = 1024**2
 BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
+ALL = "80.0 MiB, 0 of 12 partitions"
+NONE = f"nothing of {ALL}"
+LIMIT = "at most 50 MB/s per broker"
 
 
 @pytest.mark.parametrize(
-    ("progress", "left_s", "expected"),
+    ("changed", "left_s", "expected"),
     [
-        (BEGUN, None, "nothing of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker"),
-        (
-            replace(BEGUN, throttle=300_000),
-            None,
-            "nothing of 80.0 MiB, 0 of 12 partitions, at most 300000 bytes/s per broker",
-        ),
-        (
-            replace(BEGUN, bytes_done=MIB),
-            200.0,
-            "1.0 MiB of 80.0 MiB, 0 of 12 partitions, at most 50 MB/s per broker, about 3 minutes left",
-        ),
-        (
-            replace(BEGUN, throttle=None, stalled="broker 3 is down"),
-            9.0,
-            "nothing of 80.0 MiB, 0 of 12 partitions, no progress for a while: broker 3 is down",
-        ),
-        (
-            replace(BEGUN, bytes_done=80 * MIB, partitions_done=12, throttle=None),
-            0.0,
-            "80.0 MiB of 80.0 MiB, 12 of 12 partitions",
-        ),
+        ({}, None, f"{NONE}, {LIMIT}"),
+        ({"throttle": 300_000}, None, f"{NONE}, at most 300000 bytes/s per broker"),
+        ({"bytes_done": MIB}, 200.0, f"1.0 MiB of {ALL}, {LIMIT}, about 3 minutes left"),
+        ({"throttle": None, "stalled": "it is down"}, 9.0, f"{NONE}, no progress for a while: it is down"),
+        ({"batch": 2, "batches": 3, "throttle": None}, None, f"{NONE}, batch 2 of 3"),
         # Nothing is copied, so that no throttle holds it back.
-        (replace(BEGUN, bytes_total=0), None, "0 of 12 partitions"),
+        ({"bytes_total": 0}, None, "0 of 12 partitions"),
     ],
 )
-def test_progress_is_formatted(progress: MoveProgress, left_s: float | None, expected: str) -> None:
-    assert format_progress(progress, left_s) == expected
+def test_progress_is_formatted(changed: Mapping[str, Any], left_s: float | None, expected: str) -> None:
+    assert format_progress(replace(BEGUN, **changed), left_s) == expected
 
 
 def test_remaining_time_follows_copy_rate() -> None:
@@ -103,6 +95,13 @@ def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     verbose = render_apply(report, verbose=True).plain
     assert sum(line.startswith(("  + ", "  = ", "  ! ")) for line in verbose.split("\n")) == len(names)
     assert "…" not in verbose
+
+
+def test_invisible_resource_makes_apply_incomplete() -> None:
+    report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
+    assert not report.complete
+    assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
+    assert "1 not visible. Not complete." in render_apply(report).plain
 
 
 # --- hostile text ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.values import replace
 from kafkaform.inspect.health_check import HealthReport, UncheckedRule
-from kafkaform.report.doctor import headline, health_to_json, render_health
+from kafkaform.report.doctor import headline, health_to_json
 from kafkaform.report.prometheus import doctor_metrics
 from kafkaform.resources.groups import Group, Position
 
@@ -51,11 +51,6 @@ def test_unknown_health_is_null_and_not_healthy() -> None:
     assert (metrics["kafkaform_healthy",], metrics["kafkaform_doctor_success",]) == (0, 0)
     metrics = samples(doctor_metrics(WELL, "c", 5))
     assert (metrics["kafkaform_healthy",], metrics["kafkaform_doctor_success",]) == (1, 1)
-
-
-def test_verdict_has_own_line_in_narrow_terminal() -> None:
-    _, context, verdict, *_ = render_health(ILL, "prod", width=40).plain.splitlines()
-    assert (context[-1], verdict) == (":", "  unhealthy (1 error, 1 warning)")
 
 
 # --- Prometheus ------------------------------------------------------------------------------------

@@ -247,10 +247,3 @@ def test_sections_share_limit_and_count_omitted(number: int) -> None:
         )
         assert written.count(f"- `{start}") + left_out == number
         assert written.count(f"- `{start}") > 0
-
-
-@pytest.mark.parametrize(("width", "lines"), [(80, 1), (30, 2), (16, 3)])
-def test_mark_and_text_are_wrapped_in_narrow_terminal(width: int, lines: int) -> None:
-    item = Item([TextSpan("a.long.name")], "1 → 2", mark=TextSpan("disruptive", Role.WARNING))
-    text = render_page(ReportDocument("", [item], indent=0), width=width).plain
-    assert len(text.split("\n")) == lines

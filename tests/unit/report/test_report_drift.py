@@ -13,19 +13,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, ResourceRef, Status
+from kafkaform.core.model import Desired, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import Drift
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.report.drift import render_drift
+from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
 from kafkaform.report.drift_wording import describe_field_since, describe_resource_since
 from kafkaform.report.findings import Workspace
+from kafkaform.report.markdown import MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
-from kafkaform.report.remediation import CommandContext, describe_line, plan_acceptance, plan_restoration
+from kafkaform.report.remediation import CommandContext, describe_line, plan_acceptance
 from kafkaform.resources import KINDS
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
@@ -128,6 +129,15 @@ def test_age_of_live_value_is_described(memory: MemoryCluster, steps: Steps, sai
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
+def test_age_of_removed_value_is_described(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    story = Story()
+    story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    since = describe_field_since(drifted.ref, drifted.fields[0])
+    assert since == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
+
+
 DELETED = "an apply deleted it (`kafkaform history Topic/a`)"
 
 
@@ -162,13 +172,6 @@ def test_age_of_missing_or_present_resource_is_described(
 
 
 # --- how it is settled -----------------------------------------------------------------------------
-
-
-def test_glob_characters_in_name_are_escaped(memory: MemoryCluster) -> None:
-    (drifted,) = drift_in(memory, declare_topic("a")).resources
-    drifted = replace(drifted, desired=replace(drifted.desired, ref=ResourceRef("ConsumerGroup", "a*[b]?")))
-    command = plan_restoration(drifted, HERE).command
-    assert command == "kafkaform apply --target 'ConsumerGroup/a[*][[]b][?]'"
 
 
 OVERRIDDEN = MANIFEST + "  overrides:\n    prod: {config: {retention.bytes: 1GiB}}\n"
@@ -216,6 +219,17 @@ def test_suggested_edit_follows_manifest_form(
         create_topic(memory, "orders", retention_ms=MONTH)
     drift = drift_in(memory, desired)
     assert [describe_line(line) for line in plan_acceptance(drift.resources[0], HERE).lines][:1] == expected
+
+
+def test_long_drift_is_summarized(memory: MemoryCluster) -> None:
+    drift = drift_in(memory, *(declare_topic(f"topic-{i:04}") for i in range(300)))
+    shown, whole = (text(drift, verbose=verbose).splitlines() for verbose in (False, True))
+    assert [sum(line.startswith("  Topic/") for line in lines) for lines in (shown, whole)] == [200, 300]
+    left_out = "topics topic-0200 to topic-0299 (--verbose lists them)"
+    assert f"  … 100 more missing: {left_out}" in shown
+    written = render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT)
+    assert len(written) <= MIN_LIMIT
+    assert "more resources left out; `kafkaform drift --verbose` lists them" in written
 
 
 # --- Markdown --------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.report.graph import Graph, LiveGraph, build_graph, graph_to_json, render_dot, render_mermaid
 from kafkaform.resources.groups import Group, Position
-from kafkaform.resources.name_globs import NameGlobs
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import hostile_text
 
@@ -38,7 +37,6 @@ def reader(name: str, *lags: tuple[str, int | None]) -> Group:
     return Group(name, "classic", "Stable", positions=tuple(ends))
 
 
-CHANGELOGS = NameGlobs(("*-changelog",))
 SHOP = [
     build_desired(topic("orders.v1"), team="checkout"),
     build_desired(topic("carts.v1")),
@@ -51,27 +49,8 @@ def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
     return [(e.topic.name, e.resource.name, e.declared, e.live, e.lag) for e in graph.edges]
 
 
-def test_ignored_topic_named_by_manifest_is_live() -> None:
-    desired = [build_desired(group("g"), "app-changelog")]
-    graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
-    assert edges(graph) == [("app-changelog", "g", True, True, 2)]
-    assert graph.nodes[0].live
-
-
-def test_mermaid_graph_is_rendered() -> None:
-    groups = [reader("shop", ("orders.v1", 1200)), reader("stray", ("orders.v1", 0))]
-    graph = build_graph([SHOP[0], SHOP[2]], live(groups, "orders.v1"))
-    assert render_mermaid(graph).split("\n") == [
-        "flowchart LR",
-        '  topic_orders_v1[("orders.v1<br/>checkout")]',
-        '  topic_slip_v1[("slip.v1<br/>undeclared<br/>does not exist")]:::undeclared',
-        '  consumergroup_shop(["shop<br/>shop"])',
-        '  consumergroup_stray(["stray<br/>undeclared"]):::undeclared',
-        '  topic_orders_v1 -->|"lag 1,200"| consumergroup_shop',
-        '  topic_orders_v1 -.->|"lag 0"| consumergroup_stray',
-        '  topic_slip_v1 -->|"reads nothing"| consumergroup_shop',
-        "  classDef undeclared stroke-dasharray: 5 5",
-    ]
+def test_tombstones_are_not_in_graph() -> None:
+    assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 
 
 def test_subjects_are_linked_to_topics() -> None:

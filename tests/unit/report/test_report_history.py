@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.audit.entries import AuditRecord
-from kafkaform.audit.trail import Trail
 from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.values import replace
-from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.support.plans.audit import Story
 from tests.support.plans.scenes import DAY, WEEK
@@ -29,28 +27,6 @@ def story() -> Story:
 
 def words(story: Story, earlier: int = 0) -> list[str]:
     return render_history(story.entries[::-1], earlier).plain.splitlines()
-
-
-def test_commit_of_dirty_checkout_is_marked(story: Story) -> None:
-    commit = "0123456789abcdef0123456789abcdef01234567-dirty"
-    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
-    assert words(story)[0].endswith("  commit 0123456789ab-dirty")
-    setting = Trail(story.entries).settings(entry.ref, RETENTION)[0]
-    assert apply_words(setting).endswith("by alice (commit 0123456789ab-dirty)")
-
-
-def test_latest_apply_is_listed_first(story: Story) -> None:
-    story.add("update", "orders", {"partitions": (1, 2)})
-    for number in (1, 2, 10):
-        story.add("update", f"t{number}", {"partitions": (1, 2)}, id=f"run9.{number}", run="run9")
-    heads = [line.split()[0] for line in words(story) if line and not line.startswith(" ")]
-    assert heads == ["run9", "run0"]
-    assert [line.split()[1] for line in words(story) if " Topic/" in line] == [
-        "run9.1",
-        "run9.2",
-        "run9.10",
-        "run0.1",
-    ]
 
 
 def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotAssertion) -> None:

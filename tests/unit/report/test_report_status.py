@@ -54,6 +54,12 @@ def test_effective_retention_is_listed(configs: dict[str, str], shown: str) -> N
     assert row(TopicStatus("t", build_observed(**configs))) == f"t 12 3 {shown} - -"
 
 
+def test_unknown_value_is_dash() -> None:
+    assert row(GroupStatus("g", None, only_configs=True)) == "g - only configs - - -"
+    bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
+    assert row(TopicStatus("t", bare, size=DataSize(0, 2))) == "t 1 1-3 - no data -"
+
+
 def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
     groups = [GroupStatus(f"g-{i}", LAGGING if i < 2 else idle, declared=i > 3) for i in range(20)]

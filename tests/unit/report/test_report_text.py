@@ -22,16 +22,15 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, UndeclaredConfig
-from kafkaform.core.printable import clipped, is_plain, printable, split_code, wrap_text
+from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
+from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.core.values import replace
-from kafkaform.core.wording import command
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.summary import describe_extent, headline, summary_sentence
-from kafkaform.report.plan import render_plan
-from kafkaform.resources.values import fields_of, format_field, format_value
+from kafkaform.plan.summary import describe_extent, summary_sentence
+from kafkaform.report.plan import render_plan, render_plan_markdown
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -103,21 +102,6 @@ def test_changes_needing_attention_are_not_summarized(
 # --- the last line ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        Plan("c", undeclared=(UndeclaredConfig(topic("t"), "config.k", "1"),)),
-        Plan("c", unknown=(topic("t"),)),
-        plan_of(update(retention("2", "1")), Status.REFUSED),
-        plan_of(update(FieldChange("replicationFactor", 2, 3, deferred="later"))),
-        Plan("c", diagnostics=(Diagnostic("KF1", Severity.ERROR, "could not read"),)),
-    ],
-)
-def test_open_plan_does_not_report_no_changes(plan: Plan) -> None:
-    assert "no changes" not in render_plan(plan).plain.lower()
-    assert headline(plan) != "no changes"
-
-
 # --- values ----------------------------------------------------------------------------------------
 
 
@@ -156,6 +140,18 @@ def test_transitions_are_formatted(
 )
 def test_value_of_known_key_has_unit(kind: str, path: str, value: FieldValue, shown: str) -> None:
     assert str(format_value(kind, path, value)) == shown
+
+
+def test_long_values_are_truncated_around_difference() -> None:
+    common = "x" * 5_000
+    field = FieldChange("config.k", common + "A" + common, common + "B" + common)
+    shown = format_field(update(field), field)
+    assert shown.before is not None
+    assert shown.after is not None
+    assert "A" in shown.before.short
+    assert "B" in shown.after.short
+    assert len(str(shown)) < 4 * MAX_VALUE_LENGTH
+    assert "more characters" in str(shown)
 
 
 @given(strategies.field_changes())
@@ -257,26 +253,55 @@ def test_replicas_of_each_partition_are_listed_if_asked() -> None:
     ]
 
 
+def test_replicas_of_new_topic_are_counted_and_listed_if_verbose() -> None:
+    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 2, "placement": "1:2,2:3,1:2"}
+    plan = plan_of(Create(topic("t"), state))
+    lines = lines_of(plan)
+    assert "      placement             3 partitions on brokers 1, 2, 3; --verbose lists them" in lines
+    assert not has_line(lines, "1:2")
+    verbose = lines_of(plan, verbose=True)
+    assert verbose[-5:-2] == [
+        "      placement             3 partitions on brokers 1, 2, 3",
+        "          partitions 0, 2: 1:2",
+        "          partition 1: 2:3",
+    ]
+
+
+BRAKE = Diagnostic("KF404", Severity.ERROR, "460 of 500 topics would be put at risk", None, "smaller steps")
+
+
+def build_refused(number: int, reason: str, remedy: str) -> list[PlannedChange]:
+    """Changes of many shapes, so that no two of them are equal but for the name."""
+    changes = [
+        update(
+            *(FieldChange(f"config.{k}.{i}", "1", "2", assessment=CUT) for k in range(1 + i % 3)), name=name
+        )
+        for i, name in enumerate(f"orders-{i:03}" for i in range(number))
+    ]
+    return [PlannedChange(change, Status.REFUSED, None, reason, remedy) for change in changes]
+
+
 @pytest.mark.parametrize(
-    ("message", "codes"),
+    ("diagnostics", "reason", "remedy"),
     [
-        ("keep it with `state: absent`; plan again (or `plan`).", ["state: absent", "plan"]),
-        ("write `` a`b ``, ```` ``` ````", ["a`b", "```"]),
-        ("no `pair", []),
-        ("a`b`c, [`d`] and `e`f", []),
-        ("a name of `` ` ``: one", ["`"]),
+        # A rule objects to each of them, too.
+        ((BRAKE,), f"KF110: too short; KF404: {BRAKE.message}", f"longer; {BRAKE.suggestion}"),
+        ((), "retention-cut is forbidden on this cluster", "see the settings"),
     ],
+    ids=["brake and rule", "forbidden"],
 )
-def test_code_in_text_is_split(message: str, codes: list[str]) -> None:
-    assert [piece for piece, is_code in split_code(message) if is_code] == codes
-
-
-def test_prose_is_wrapped_but_names_and_code_are_not() -> None:
-    name = "a" * 90
-    lines = wrap_text(
-        f"look at {name}, or {command('reset', 'one  two', options=('--to', 'a'))} 5 %", 30, "  "
-    )
-    assert lines == ["look at", f"  {name},", "  or", "  `kafkaform reset 'one  two' --to a`", "  5 %"]
+def test_deciding_finding_is_printed_first_and_once(
+    diagnostics: tuple[Diagnostic, ...], reason: str, remedy: str
+) -> None:
+    safe = [PlannedChange(Create(topic(f"safe{i}"), {"partitions": i}), Status.PLANNED) for i in range(50)]
+    plan = Plan("c", (*safe, *build_refused(100, reason, remedy)), diagnostics=diagnostics)
+    decisive = diagnostics[0].message if diagnostics else reason
+    for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
+        flat = shown.replace("`", "")
+        assert flat.count(decisive) == 1
+        assert decisive in "\n".join(flat.splitlines()[:12])
+        assert flat.index(decisive) < flat.index("orders-000") < flat.index("safe0")
+        assert all(f"orders-{i:03}" in flat for i in range(100)), "however many share a reason"
 
 
 # --- what decides the verdict ----------------------------------------------------------------------

@@ -120,6 +120,14 @@ def test_changes_of_both_branches_are_merged() -> None:
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
 
 
+def test_branch_overrides_conflicting_field() -> None:
+    before = [declare_topic("a", 3), declare_topic("gone"), declare_topic("kept")]
+    since = [declare_topic("a", 6), declare_topic("gone", 6), declare_topic("kept", 6)]
+    states, taken, conflicts = merge(before, since, [declare_topic("a", 9), absent("gone")])
+    assert states == {"a": declare_topic("a", 9).state, "gone": None}
+    assert (taken, conflicts) == ([], ["Topic/a", "Topic/gone"])
+
+
 @given(SETS, SETS)
 def test_merge_with_unchanged_side_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
     desired = {item.ref: item for item in mine}
@@ -135,6 +143,23 @@ def _living(wanted: list[Desired]) -> MemoryCluster:
             configs: Any = {"retention_ms": retention} if retention else {}
             create_topic(memory, item.ref.name, cast("int", item.state["partitions"]), **configs)
     return memory
+
+
+def test_resource_moved_between_teams_is_noted(memory: MemoryCluster) -> None:
+    def build_owned(name: str, **labels: str) -> Desired:
+        desired = declare_topic(name)
+        return replace(desired, intent=replace(desired.intent, labels=labels))
+
+    for name in ("handed-over", "same"):
+        create_topic(memory, name)
+    earlier = [build_owned("handed-over", team="checkout"), build_owned("same", team="a")]
+    now = [build_owned("handed-over", team="payments"), build_owned("same", owner="a")]
+    earlier, now = [*earlier, build_owned("adopted")], [*now, build_owned("adopted", team="b")]
+    plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
+    (note,) = [found for found in plan.diagnostics if found.code == "KF440"]
+    assert note.message.startswith("Topic/handed-over ")
+    assert "from team checkout to payments" in note.message
+    assert note.ref is None  # which every report of a plan shows
 
 
 CHECKOUT = ResourceRef("User", "checkout")
@@ -172,17 +197,6 @@ def test_password_is_not_reported_as_changed_on_the_cluster(
     (note,) = find_notes(attribute(memory, user("OLD", 16384), user(new, 8192)))
     assert re.search(r"is iterations=4096 .* iterations=16384 .* sets iterations=8192$", note)
     assert "password" not in note
-
-
-def test_password_change_by_consent_has_branch_origin(
-    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OLD", "a")
-    memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
-    monkeypatch.delenv("OLD")
-    consented = user("OLD", password_change="TICKET-1")
-    for before, origin in ((user("OLD"), ChangeOrigin.BRANCH), (consented, ChangeOrigin.DRIFT)):
-        assert attribute_origins(memory, [before], [consented]) == {"checkout": (origin, ())}
 
 
 ORDERS = "allow Read on topic orders.v1"

@@ -45,12 +45,6 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
-def test_repository_is_found_from_a_folder_in_it(work: Work) -> None:
-    first = work.commit(**{"topics/deep/a.yaml": "a"})
-    found = Repository.find(work.folder / "topics" / "deep")
-    assert (found, found.root, found.read_head()) == (work.repository, work.folder.resolve(), first)
-
-
 @pytest.mark.parametrize(
     "ref", ["", "nothing", "-x", "--all", "--output=owned", "HEAD^{tree}", "a\0b", "HEAD\n--all", "\x1b[2J"]
 )
@@ -73,6 +67,13 @@ def test_bare_repository_is_refused(tmp_path: Path) -> None:
     Work(tmp_path, "--bare")
     with pytest.raises(RepositoryError, match="work tree"):
         Repository.find(tmp_path)
+
+
+def test_missing_git_is_an_error(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RepositoryError, match="git cannot be run") as caught:
+        Repository.find(work.folder)
+    assert caught.value.hint == "install Git"
 
 
 def test_repository_of_another_owner_is_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,16 +303,6 @@ def test_folder_behind_link_counts_as_change(work: Work, tmp_path_factory: Tempo
     (elsewhere / "b.yaml").write_text("b")
     (work.folder / "topics" / "more").symlink_to(elsewhere)
     assert work.repository.find_changes("HEAD", TOPICS) == ["topics/more"]
-
-
-def test_sha_256_repository_is_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    work = Work(tmp_path, "--object-format=sha256")
-    commit = work.commit(**{"topics/a.yaml": "a"})
-    assert len(commit) == 64
-    assert work.repository.describe(TOPICS) == commit
-    work.write("topics/a.yaml", "b")
-    assert work.repository.is_dirty(TOPICS)
 
 
 NAMES = st.from_regex(r"[a-z]{1,2}(/[a-z.]{1,2})?\.(yaml|yml|md)", fullmatch=True)

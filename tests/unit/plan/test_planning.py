@@ -1,4 +1,4 @@
-"""Making a plan: which cluster, what the rules say, and what the brokers say."""
+"""Making a plan: which cluster, what rules and brokers say, and groups beside the topics they read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.cli.plan import exit_code
+from kafkaform.cluster.protocol import Cluster
 from kafkaform.config import client_properties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.core.model import Create, Observation, ResourceRef, Severity, Status, Update
+from kafkaform.core.model import Create, Desired, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
 from kafkaform.core.plans import Plan
 from kafkaform.core.rights import Right
@@ -21,7 +23,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan import validation
 from kafkaform.plan.planning import Request, build_plan
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import override
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
@@ -29,7 +31,9 @@ from tests.support.plans.scenes import (
     FakeClock,
     Watched,
     create_topic,
+    declare_reader,
     declare_topic,
+    group_ref,
     list_statuses,
     plan_for,
     topic,
@@ -148,3 +152,58 @@ def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error
     plan = plan_for(objecting, declare_topic("a"), declare_topic("b"))
     assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
     assert [d.code for d in plan.diagnostics] == ["KF414"]
+
+
+def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:
+    return cluster.groups(["g"]).groups["g"].committed
+
+
+def test_group_starts_in_topics_of_own_plan(memory: MemoryCluster) -> None:
+    create_topic(memory, "grown", partitions=1)
+    memory.write("grown", 0, 7)
+    group = declare_reader("grown", "new", start="latest")
+    desired = [declare_topic("grown", 4), declare_topic("new", 2), group]
+    plan = plan_for(memory, *desired)
+    assert [type(change.change) for change in plan.changes] == [Update, Create, Create]
+    assert apply(plan, memory, ApplyOptions(clock=FakeClock().clock)).complete
+    nothing = dict.fromkeys([*(("grown", n) for n in range(4)), ("new", 0), ("new", 1)], 0)
+    assert read_committed(memory) == {**nothing, ("grown", 0): 7}
+    assert plan_for(memory, *desired).changes == ()
+
+
+def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", partitions=2)
+    memory.write("a", 0, 9)
+    memory.commit("g", {("a", 0): 5})
+    plan = plan_for(memory, declare_topic("a", 2), declare_reader("a", start="latest"))
+    assert plan.changes == ()
+    assert "KF406" in {note.code for note in plan.diagnostics}
+    assert read_committed(memory) == {("a", 0): 5}
+
+
+def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
+    memory.commit("g", {})
+    (change,) = build_plan(Request([Desired(group_ref(), None)]), memory, Settings(), None).changes
+    assert change.status is Status.NEEDS_CONSENT
+
+
+def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topic(memory, "a")
+    memory.commit("g", {("a", 0): 5})
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        memory.commit("g", {("a", 0): 6})
+
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
+    plan = plan_for(memory, declare_topic("a"), Desired(group_ref(), None))
+    assert "KF407" in {note.code for note in plan.diagnostics}
+    assert len(naps) == 1
+
+
+def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+    assert "KF419" in {note.code for note in plan.diagnostics}

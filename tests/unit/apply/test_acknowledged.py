@@ -9,7 +9,7 @@ import pytest
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import AuditSettings, Settings
-from kafkaform.core.apply_result import ApplyReport, Result
+from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired
 from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import Drift, DriftCause, Form, find_drift
@@ -121,11 +121,3 @@ def test_acknowledged_change_is_in_doubt(cluster: MemoryCluster, tmp_path: Path,
     # Applied again, it is done, and nothing is left to blame.
     assert recorded_apply(plan_of(cluster, desired), cluster)[1].complete
     assert drift_of(cluster, desired).resources == ()
-
-
-def pretend(cluster: MemoryCluster, folder: Path, desired: list[Desired]) -> tuple[str, ApplyReport]:
-    """Apply a change whose first operation the brokers acknowledge and do not carry out."""
-    recorded_apply(plan_of(cluster, read(folder, TOPIC % WEEK)), cluster)
-    plan = plan_of(cluster, desired)
-    cluster.pretend(plan.changes[0].ref)
-    return recorded_apply(plan, cluster)

@@ -375,11 +375,6 @@ def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -
     assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
 
 
-def unmap(memory: MemoryCluster) -> Watched:
-    """Return the cluster without the right to read its layout."""
-    return override(memory, layout=fail(PermissionDenied("no right to see that")))
-
-
 @pytest.mark.parametrize(
     ("configs", "replicas", "result"),
     [
@@ -392,7 +387,8 @@ def test_deferred_field_is_checked_against_live_replicas(
     memory: MemoryCluster, time: FakeClock, configs: Any, replicas: int, result: Result
 ) -> None:
     create_topic(memory, "a")
-    plan = plan_for(unmap(memory), declare_topic("a", 3, 3, **configs))
+    blind = override(memory, layout=fail(PermissionDenied("no right to see that")))
+    plan = plan_for(blind, declare_topic("a", 3, 3, **configs))
     memory.replicate(topic("a"), [replicas] * 3)
     before = len(memory.executed)
     report = carry_out(plan, memory, time)
@@ -549,10 +545,6 @@ def wanted_topics(draw: st.DrawFn) -> list[Desired]:
     return found
 
 
-def carried_out_on(cluster: MemoryCluster, since: int, name: str) -> list[Operation]:
-    return [operation for operation in cluster.executed[since:] if operation.ref == topic(name)]
-
-
 def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> None:
     assert [operation for operation in one.done if not isinstance(operation, Reassign)] == carried_out
     match one.result:
@@ -650,7 +642,7 @@ def test_each_resource_ends_planned_unchanged_or_reported_partial(
     assert [result.planned for result in report.results] == list(plan.changes)
     for entry in report.results:
         ref = entry.planned.ref
-        says_what_was_done(entry, carried_out_on(memory, started, ref.name))
+        says_what_was_done(entry, [each for each in memory.executed[started:] if each.ref == ref])
         # What is being moved goes on where the lock is lost.
         if not entry.done and Reassign not in sorts(entry.not_done):
             assert after.get(ref) == before.get(ref)

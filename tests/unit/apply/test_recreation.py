@@ -68,15 +68,11 @@ def carry_out(plan: Plan, memory: MemoryCluster) -> ApplyReport:
     return apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
 
 
-def read_offsets(memory: MemoryCluster) -> dict[tuple[str, int], int]:
-    return memory.groups(["g"]).groups["g"].committed
-
-
 def check_recreated(memory: MemoryCluster, uid: str, *desired: Desired) -> None:
     """Nothing of the earlier topic is left, and nothing is left to plan."""
     assert memory.topic_ids(["orders"])["orders"] != uid
     assert state_of(memory, "orders") == {"partitions": 2, "replicationFactor": 1}
-    assert read_offsets(memory) == {("orders", 0): 0, ("orders", 1): 0}
+    assert memory.groups(["g"]).groups["g"].committed == {("orders", 0): 0, ("orders", 1): 0}
     assert plan_for(memory, *desired).changes == ()
 
 

@@ -11,7 +11,6 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.core.model import (
     Delete,
     Desired,
-    Diagnostic,
     Facts,
     FieldValue,
     Intent,
@@ -242,12 +241,6 @@ def test_invisible_topic_is_never_created(desired: Desired) -> None:
     assert "Topic/t is not visible to this account: not authorised" in found.message
 
 
-def list_idle_consents(desired: Desired, *topics: Observed) -> list[Diagnostic]:
-    findings = build_plan([desired], *topics).diagnostics
-    assert {finding.code for finding in findings} <= {"KF417"}
-    return [*findings]
-
-
 CUT: Values = {"retention.ms": "5"}
 IDLE: dict[str, tuple[Desired, Values]] = {
     "for what is done": (declare(CUT, allow={"retention-cut from 9ms": "T-1"}), CUT),
@@ -268,7 +261,8 @@ IDLE: dict[str, tuple[Desired, Values]] = {
 def test_idle_consent_messages_match_golden(golden: SnapshotAssertion) -> None:
     messages = {}
     for name, (desired, values) in IDLE.items():
-        (finding,) = list_idle_consents(desired, live(values))
+        (finding,) = build_plan([desired], live(values)).diagnostics
+        assert finding.code == "KF417"
         messages[name] = f"{finding.severity.value}, {finding.message} ({finding.suggestion})"
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
 

@@ -12,12 +12,11 @@ import pytest
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.cli.plan import exit_code
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.config import client_properties
+from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
 from kafkaform.core.model import Create, Desired, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
-from kafkaform.core.plans import Plan
 from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
 from kafkaform.plan import validation
@@ -40,20 +39,15 @@ from tests.support.plans.scenes import (
 )
 
 
-def build_target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings:
-    properties, problems = client_properties.parse({"bootstrap.servers": "k:9092"}, lambda _: None)
-    assert not problems
-    return ClusterSettings("prod", properties, cluster_id=cluster_id, forbid=forbid)
-
-
-def list_reasons(plan: Plan) -> dict[str, str | None]:
-    return {change.ref.name: change.reason for change in plan.changes}
-
-
 def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
     watched = Watched(memory)
     with pytest.raises(KafkaformError, match="id memory, but other is configured") as error:
-        build_plan(Request([declare_topic("a")]), watched, Settings(), build_target("other"))
+        build_plan(
+            Request([declare_topic("a")]),
+            watched,
+            Settings(),
+            ClusterSettings("prod", ClientProperties(), cluster_id="other"),
+        )
     assert error.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
@@ -82,7 +76,7 @@ def test_operation_rejected_by_brokers_is_refused(memory: MemoryCluster) -> None
     plan = plan_for(memory, declare_topic("a", 3, 9), declare_topic("b"), cut, grown)
     refused = dict.fromkeys(("a", "cut", "old"), Status.REFUSED)
     assert list_statuses(plan) == {**refused, "b": Status.PLANNED}
-    reasons = list_reasons(plan)
+    reasons = {change.ref.name: change.reason for change in plan.changes}
     assert "(INVALID_REPLICATION_FACTOR)" in (reasons["a"] or "")
     assert "nonsense.key" in (reasons["old"] or "")
     assert plan.broker_validated

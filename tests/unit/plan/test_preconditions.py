@@ -26,11 +26,8 @@ A = topic("a")
 
 
 def build_observation(uid: str = "id-1", **fields: FieldValue) -> Observation:
-    return Observation({A: Observed(A, uid, paths(fields))}, frozenset({A}))
-
-
-def paths(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
-    return {k if k == "partitions" else f"config.{k.replace('_', '.')}": v for k, v in fields.items()}
+    state = {k if k == "partitions" else f"config.{k.replace('_', '.')}": v for k, v in fields.items()}
+    return Observation({A: Observed(A, uid, state)}, frozenset({A}))
 
 
 NOTHING = Observation({})

@@ -25,10 +25,6 @@ def story() -> Story:
     return Story()
 
 
-def words(story: Story, earlier: int = 0) -> list[str]:
-    return render_history(story.entries[::-1], earlier).plain.splitlines()
-
-
 def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotAssertion) -> None:
     fields: dict[str, tuple[FieldValue, FieldValue]] = {
         "partitions": (1, 2),
@@ -41,8 +37,7 @@ def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotA
     story.add("update", "done", fields, done=["partitions"])
     story.add("update", "unsure", fields, result="failed", in_doubt=[RETENTION], message="no answer")
     story.add("delete", "g", {f"offsets.orders:{n}": (n, None) for n in range(40)}, kind="ConsumerGroup")
-    text = "\n".join(words(story, 7))
-    assert text == golden(name="results.txt")
+    assert render_history(story.entries[::-1], 7).plain.rstrip("\n") == golden(name="results.txt")
     document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
     (in_doubt,) = (change for change in document["changes"] if change["name"] == "unsure")
     assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,16 +20,6 @@ from tests.support.plans.config_values import CONFIG_VALUES
 from tests.support.plans.scenes import create_topic, plan_for, topic
 
 
-def build_observed(**configs: str) -> Observed:
-    state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 3}
-    state |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
-    return Observed(topic("orders.v1"), "id", state)
-
-
-def spec(one: Observed) -> Any:
-    return build_live_manifest(one).data["spec"]
-
-
 def read_back(text: str, folder: Path) -> Desired:
     file = folder / "live.yaml"
     file.write_text(text, "utf-8")
@@ -39,18 +28,19 @@ def read_back(text: str, folder: Path) -> Desired:
 
 
 def test_topic_manifest_has_own_configs_in_units() -> None:
-    manifest = build_live_manifest(
-        build_observed(
-            retention_ms="604800000",
-            retention_bytes="53687091200",
-            cleanup_policy="compact,delete",
-            min_insync_replicas="2",
-            unclean_leader_election_enable="false",
-            min_cleanable_dirty_ratio="0.50",
-            max_message_bytes="1048588",
-            segment_ms="9223372036854775807",
-        )
-    )
+    state: dict[str, FieldValue] = {
+        "partitions": 3,
+        "replicationFactor": 3,
+        "config.retention.ms": "604800000",
+        "config.retention.bytes": "53687091200",
+        "config.cleanup.policy": "compact,delete",
+        "config.min.insync.replicas": "2",
+        "config.unclean.leader.election.enable": "false",
+        "config.min.cleanable.dirty.ratio": "0.50",
+        "config.max.message.bytes": "1048588",
+        "config.segment.ms": "9223372036854775807",
+    }
+    manifest = build_live_manifest(Observed(topic("orders.v1"), "id", state))
     assert manifest.left_out == ()
     assert manifest.to_yaml() == (
         "apiVersion: kafkaform/v1\n"
@@ -99,10 +89,6 @@ ODD = [
 
 @pytest.mark.parametrize("value", ODD)
 def test_odd_values_are_read_back(value: str, tmp_path: Path) -> None:
-    check_value(value, tmp_path)
-
-
-def check_value(value: str, folder: Path) -> None:
     """A vendor's config can hold anything: then the plan is empty, and nothing reaches the terminal raw."""
     ref = topic("t")
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1, "config.confluent.x": value}
@@ -118,6 +104,6 @@ def check_value(value: str, folder: Path) -> None:
     beyond = any(char > "\uffff" and printable(char) != char for char in value)
     for text in (manifest.to_yaml(), *(() if beyond else (as_json,))):
         assert all(printable(line) == line for line in text.split("\n"))
-        desired = read_back(text, folder)
+        desired = read_back(text, tmp_path)
         plan = plan_from([desired], type(seen)({ref: observed}, seen.inventory), facts)
         assert (plan.changes, plan.undeclared) == ((), ())

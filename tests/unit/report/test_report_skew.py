@@ -20,13 +20,6 @@ from spark_validation.results import Estimate, SkewReport, TopicResult
 from tests.support.skew import samples
 
 
-def render_topics(*topics: TopicResult, width: int = 80) -> Page:
-    return render_skew(samples.report(*topics), width=width)
-
-
-# --- what is said ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("render", [render_skew_markdown, partial(render_skew, width=None)])
 def test_keys_are_printed_only_if_in_report(render: Callable[[SkewReport], str | Page]) -> None:
     def show(topic: TopicResult) -> str:
@@ -48,12 +41,9 @@ def test_keys_are_printed_only_if_in_report(render: Callable[[SkewReport], str |
 @pytest.mark.parametrize("width", [*range(80, 90), 100, 120])
 def test_lines_fit_terminal_and_keep_percent_signs(width: int) -> None:
     topics = [*samples.everything(), samples.topic("one.v1", [1], population=5, read=5, keys=1)]
-    for line in render_topics(*topics, width=width).plain.split("\n"):
+    for line in render_skew(samples.report(*topics), width=width).plain.split("\n"):
         assert cell_len(line) <= width, line
         assert not line.strip().startswith("%"), line
-
-
-# --- widths, room and hostile text -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -137,15 +137,6 @@ def test_foreign_issues_and_pull_requests_are_not_changed(job: Job) -> None:
     assert job.hub.issues[:-1] == before
 
 
-def test_every_issue_page_is_searched(job: Job) -> None:
-    job.hub.page_size = 2
-    job.hub.issue(f"{DRIFT}ours")
-    for number in range(5):
-        job.hub.issue(f"issue {number}", by=SOMEBODY)
-    assert job.issue().needs(0).out.startswith("issue updated")
-    assert len(job.hub.issues) == 6
-
-
 def test_recurring_drift_opens_new_issue(job: Job) -> None:
     job.issue().needs(0)
     job.close().needs(0)
@@ -161,14 +152,6 @@ def test_oldest_of_several_open_issues_stays_open(job: Job) -> None:
     assert (first["state"], first["body"]) == ("open", f"{DRIFT}## Plan\n\nOne topic is created.")
     assert (second["state"], second["state_reason"]) == ("closed", "not_planned")
     assert job.hub.bodies(second["number"])[0].endswith(f"Duplicate of #{first['number']}.")
-
-
-@pytest.mark.parametrize("status", [None, 502])
-def test_issue_with_lost_response_is_opened_once(job: Job, status: int | None) -> None:
-    job.hub.fail("POST", f"{ISSUES}$", status=status, acts=True)
-    job.issue().needs(0)
-    assert len(job.hub.issues) == 1
-    assert [method for method, _ in job.hub.writes()] == ["POST"]
 
 
 def test_issue_is_closed_with_comment(job: Job) -> None:

@@ -40,14 +40,9 @@ from tests.support.plans.scenes import (
 
 
 def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
-    watched = Watched(memory)
+    watched, target = Watched(memory), ClusterSettings("prod", ClientProperties(), cluster_id="other")
     with pytest.raises(KafkaformError, match="id memory, but other is configured") as error:
-        build_plan(
-            Request([declare_topic("a")]),
-            watched,
-            Settings(),
-            ClusterSettings("prod", ClientProperties(), cluster_id="other"),
-        )
+        build_plan(Request([declare_topic("a")]), watched, Settings(), target)
     assert error.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 

@@ -47,11 +47,6 @@ def build_cluster(brokers: int = 3, sort: type[MemoryCluster] = MemoryCluster) -
     return cluster
 
 
-def place_topic(cluster: MemoryCluster, name: str, *replicas: Sequence[int]) -> None:
-    """Make a topic with its replicas on these brokers."""
-    laid_out(cluster, name, tuple(map(tuple, replicas)))
-
-
 def list_fields(plan: Plan) -> dict[str, FieldChange]:
     (planned,) = plan.changes
     return {field.path: field for field in fields_of(planned.change)}
@@ -90,7 +85,7 @@ class Placing(MemoryCluster):
 
 def test_brokers_without_placement_support_place_new_partitions() -> None:
     cluster = build_cluster(sort=Placing)
-    place_topic(cluster, "a", [1, 2], [2, 3])
+    laid_out(cluster, "a", ((1, 2), (2, 3)))
     plan = plan_for(cluster, declare_topic("a", 4, 2))
     (planned,) = plan.changes
     assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
@@ -108,7 +103,7 @@ def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
 
 
 def test_partitions_without_placement_are_placed_by_controller(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2, 3])
+    laid_out(memory, "a", ((1, 2, 3),))
     memory.stop_broker(3)
     plan = plan_for(memory, declare_topic("a", 2, 3))
     (planned,) = plan.changes
@@ -118,7 +113,7 @@ def test_partitions_without_placement_are_placed_by_controller(memory: MemoryClu
 
 
 def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
+    laid_out(memory, "a", ((1, 2), (2, 3)))
     memory.replicate(topic("a"), (2, 1))
     reason = find_refusal(plan_for(memory, declare_topic("a", 3, 2)))
     assert "its partitions have 1 to 2 replicas" in reason
@@ -126,7 +121,7 @@ def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryClust
 
 
 def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
+    laid_out(memory, "a", ((1, 2), (2, 3)))
     plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,3:1"))
     assert list_fields(plan)["placement"].after == "1:2,3:1"
     assert plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,2:3")).changes == ()
@@ -135,8 +130,8 @@ def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
 
 
 def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
-    for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
-        place_topic(memory, name, replicas)
+    for name, replicas in (("a", ((1,),)), ("b", ((2,),)), ("c", ((1, 2),))):
+        laid_out(memory, name, replicas)
         memory.fill(topic(name), 1_000_000_000)
     plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 1, 2), declare_topic("c", 1, 2))
     message = find_message(plan, "KF429")
@@ -150,7 +145,7 @@ def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
 
 def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
-        place_topic(memory, name, [1], [2])
+        laid_out(memory, name, ((1,), (2,)))
     assert not any(memory.reassign({("a", 0): (3,)}).values())
     plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
     assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
@@ -160,7 +155,7 @@ def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> 
 
 def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
-        place_topic(memory, name, [1], [2])
+        laid_out(memory, name, ((1,), (2,)))
     static = declare_placement(declare_topic("b", 2, 1), "static", "1,3")
     blind = override(memory, layout=fail(Unreachable("no answer in time")))
     plan = plan_for(blind, declare_topic("a", 4, 2, min_insync_replicas="2"), static)
@@ -176,7 +171,7 @@ def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> 
 
 def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
     for name in ("grows", "moves", "racks"):
-        place_topic(memory, name, [1, 2], [2, 3])
+        laid_out(memory, name, ((1, 2), (2, 3)))
     racks = declare_placement(declare_topic("racks", 2, 2), "rack-aware")
     veiled = override(memory, layout=lambda topics=None: replace(memory.layout(topics), reassigning=None))
     plan = plan_for(veiled, declare_topic("grows", 3, 2), declare_topic("moves", 2, 3), racks)
@@ -187,7 +182,7 @@ def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("unread", ["partition_sizes", "throttles"])
 def test_replicas_of_unknown_size_are_planned(memory: MemoryCluster, unread: str) -> None:
-    place_topic(memory, "a", [1], [2])
+    laid_out(memory, "a", ((1,), (2,)))
     plan = plan_for(override(memory, **{unread: fail(PermissionDenied("no"))}), declare_topic("a", 2, 2))
     assert list_fields(plan)["placement"].assessment.reason.startswith("2 replicas are copied")
     assert list_codes(plan) == ["KF416"]
@@ -198,13 +193,13 @@ def test_replicas_moved_during_planning_refuse_change(memory: MemoryCluster) -> 
         memory.execute([AddPartitions(topic("a"), 2, 3)])
         return memory.layout(topics)
 
-    place_topic(memory, "a", [1], [2])
+    laid_out(memory, "a", ((1,), (2,)))
     plan = plan_for(override(memory, layout=layout), declare_topic("a", 2, 2))
     assert "moved while the plan was made" in find_refusal(plan)
 
 
 def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2], [3])
+    laid_out(memory, "a", ((1,), (2,), (3,)))
     first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
     assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
     plan = plan_for(memory, declare_topic("a", 3, 2))
@@ -216,8 +211,6 @@ def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None
 
 
 FACTORS = st.integers(1, 3)
-
-
 TOPICS = st.tuples(st.integers(1, 4), FACTORS, st.integers(0, 2), FACTORS, st.booleans())
 
 

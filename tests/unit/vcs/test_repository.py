@@ -57,13 +57,10 @@ def test_unknown_commit_is_refused(work: Work, ref: str) -> None:
     assert not (work.folder / "owned").exists()
 
 
-def test_missing_repository_is_an_error(tmp_path: Path) -> None:
+def test_missing_or_bare_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="not a git repository") as caught:
         Repository.find(tmp_path)
     assert str(tmp_path) in caught.value.message
-
-
-def test_bare_repository_is_refused(tmp_path: Path) -> None:
     Work(tmp_path, "--bare")
     with pytest.raises(RepositoryError, match="work tree"):
         Repository.find(tmp_path)
@@ -284,17 +281,13 @@ def test_only_manifest_changes_since_commit_are_listed(work: Work) -> None:
     assert work.repository.find_changes(since, [CONFIG]) == ["kafkaform.yaml"]
 
 
-def test_assume_unchanged_file_makes_checkout_dirty(work: Work) -> None:
-    work.commit(**{"topics/a.yaml": "a"})
-    work.git("update-index", "--assume-unchanged", "topics/a.yaml")
-    work.write("topics/a.yaml", "b")
-    assert work.repository.is_dirty(TOPICS)
-
-
-def test_line_endings_do_not_make_checkout_dirty(work: Work) -> None:
+def test_other_content_makes_checkout_dirty(work: Work) -> None:
+    """Not other line endings, and whatever the index says of it."""
     work.commit(**{"topics/a.yaml": "a: 1\nb: 2\n"})
-    work.write("topics/a.yaml", "a: 1\r\nb: 2\r\n")
-    assert not work.repository.is_dirty(TOPICS)
+    work.git("update-index", "--assume-unchanged", "topics/a.yaml")
+    for content, dirty in (("a: 1\r\nb: 2\r\n", False), ("b", True)):
+        work.write("topics/a.yaml", content)
+        assert work.repository.is_dirty(TOPICS) is dirty
 
 
 def test_folder_behind_link_counts_as_change(work: Work, tmp_path_factory: Temporary) -> None:

@@ -11,16 +11,17 @@ import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.core.apply_result import ApplyReport
+from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.values import replace
 from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.moves import Pace, format_progress
 from kafkaform.resources.replicas.moves import MoveProgress
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.applies import NO
 from tests.support.plans.scenes import FakeClock, create_topic, declare_topic, plan_for, topic
 
 MIB = 1024**2
+NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION")
 BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
 ALL = "80.0 MiB, 0 of 12 partitions"
 NONE = f"nothing of {ALL}"

@@ -96,6 +96,13 @@ def test_topic_is_recreated_once(memory: MemoryCluster, uid: str) -> None:
     assert {result.result for result in again.results} == {Result.ALREADY}
 
 
+def test_recreation_keeps_offsets_in_other_topics(memory: MemoryCluster, uid: str) -> None:
+    create_topic(memory, "other")
+    memory.commit("g", {("other", 0): 0})
+    assert carry_out(plan_for(memory, declare(uid)), memory).complete
+    assert memory.groups(["g"]).groups["g"].committed == {("other", 0): 0}
+
+
 def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: str) -> None:
     desired = declare("3dBzWnVfRkWvGk1yQn2c8A")
     asking = replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))

@@ -7,14 +7,26 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kafkaform.core.model import Create, FieldChange, FieldValue, Risk, RiskAssessment, Status, Update
+from kafkaform.core.model import (
+    Create,
+    Diagnostic,
+    FieldChange,
+    FieldValue,
+    Risk,
+    RiskAssessment,
+    Severity,
+    Status,
+    Update,
+)
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import is_plain, printable, wrap_text
 from kafkaform.core.wording import command, command_line
 from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.markdown_escape import code, code_block, prose
 from kafkaform.report.plan import render_plan_markdown
+from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.values import is_deferred
 from tests.support.markdown import REFERENCES, Parsed, parse_markdown, show_in_code
 from tests.support.plans import strategies
@@ -82,7 +94,10 @@ def test_too_low_limit_is_refused() -> None:
 # --- what foreign text cannot do -------------------------------------------------------------------
 
 
-def assert_harmless(found: Parsed) -> None:
+def parse_harmless(markdown: str) -> Parsed:
+    """Return the parts of a report in which foreign text is but text."""
+    assert all(char == "\n" or is_plain(char) for char in markdown)
+    found = parse_markdown(markdown)
     assert set(found.headings[1:]) <= HEADINGS
     assert len(set(found.headings)) == len(found.headings)
     assert found.headings[0].startswith("kafkaform plan: ")
@@ -97,18 +112,15 @@ def assert_harmless(found: Parsed) -> None:
     }
     for text in found.texts:
         assert not REFERENCES.search(text), text
+    for line in "".join(found.html).splitlines():
+        assert OUR_HTML.sub("", line).strip() == "", line
+    return found
 
 
 @examples(2)
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_does_not_change_structure(plan: Plan, header: PlanHeader) -> None:
-    markdown = render_plan_markdown(plan, header)
-    assert all(char == "\n" or is_plain(char) for char in markdown)
-    found = parse_markdown(markdown)
-    assert_harmless(found)
-    for line in "".join(found.html).splitlines():
-        assert OUR_HTML.sub("", line).strip() == "", line
-
+    found = parse_harmless(render_plan_markdown(plan, header))
     assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
     # What makes the command fail comes first: refusals, missing consents, what is not applied in full.
     ordered = [
@@ -126,6 +138,15 @@ def test_hostile_text_does_not_change_structure(plan: Plan, header: PlanHeader) 
     assert found.fences == []
     for name in (*plan.unknown, *plan.unmanaged):
         assert show_in_code(str(name)) in found.spans
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
+def test_move_summary_from_plan_file_is_escaped(text: str) -> None:
+    """It stands in the summary; that of a plan file may say anything."""
+    note = Diagnostic(TOGETHER, Severity.INFO, text)
+    plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
+    parse_harmless(render_plan_markdown(plan))
+    assert summary_sentence(plan).isprintable()
 
 
 @given(strategies.plans(), strategies.headers())

@@ -68,7 +68,6 @@ TESTS = {
     "plan/measuring": (
         "plan/test_planning",
         "plan/test_placement_planning",
-        "plan/test_costing",
         "plan/test_rebalancing",
         "audit/test_audit_recommits",
         "cluster/test_sizes",

@@ -67,15 +67,6 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     assert files <= {"lock", *(Path(path).name for path in PATHS)}, "nothing unfinished stays"
 
 
-def test_jars_are_fetched_once(mirror: Mirror) -> None:
-    messages: list[str] = []
-    jars = fetch_kafka_classpath(progress=messages.append)
-    assert [jar.read_bytes() for jar in jars] == [mirror.jars[path] for path in PATHS]
-    assert fetch_kafka_classpath(progress=messages.append) == jars
-    assert sorted(mirror.asked) == PATHS
-    assert len(messages) == 1
-
-
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_only_damaged_jar_is_downloaded_again(mirror: Mirror, damage: str) -> None:
     jars = fetch_kafka_classpath()

@@ -205,19 +205,6 @@ def test_record_has_each_step(cluster: MemoryCluster) -> None:
     assert step.step == "predecessor deleted"
 
 
-def test_second_succession_begins_after_first(cluster: MemoryCluster) -> None:
-    """The tombstone of the first predecessor, and `succeeds` of the second, may stay meanwhile."""
-    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
-    manifests = absent("old"), SUCCESSOR, NEXT, declare_reader("next")
-    cluster.write("new", 0, 5)
-    assert carry_out(cluster, *manifests) == ["Topic/next", "Topic/old"]
-    assert carry_out(cluster, *manifests) == []
-    cluster.commit("g", {("new", 0): 5})
-    assert carry_out(cluster, *manifests) == ["ConsumerGroup/g"]
-    assert carry_out(cluster, absent("old"), absent("new"), *manifests[2:]) == ["Topic/new"]
-    assert cluster.groups(["g"]).groups["g"].committed == {("next", 0): 0}
-
-
 def test_later_succession_waits_for_earlier_groups(cluster: MemoryCluster) -> None:
     create_topic(cluster, "next", 1)
     cluster.commit("g", READ_ALL)

@@ -13,23 +13,16 @@ from kafkaform.apply.moves.context import MoveContext
 from kafkaform.apply.moves.reassignment import Reassigner, ReassignmentReport
 from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.cluster.protocol import Cluster
-from kafkaform.core.errors import AuditError
 from kafkaform.core.lock import Guard, lock_lost_error, unguarded
-from kafkaform.core.partitions import Broker, Replicas
+from kafkaform.core.partitions import Replicas
 from kafkaform.core.progress import Clock
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress, Throttles
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import FakeClock, Watched, topic
 
 MB = 1_000_000
-
-
-def three_racks() -> MemoryCluster:
-    """Three brokers in three racks."""
-    return MemoryCluster(brokers=[Broker(number, f"rack-{number}") for number in (1, 2, 3)])
 
 
 def laid_out(cluster: Cluster, name: str, assignment: Assignment, **configs: str) -> None:
@@ -87,26 +80,21 @@ class LimitedGuard:
 
 
 class MemoryThrottleJournal:
-    """Remembers throttles; may be told to fail."""
+    """Remembers throttles."""
 
     kept = True
 
     def __init__(self) -> None:
         self.announced: dict[str, Announcement] = {}
         self.gone: list[str] = []
-        self.broken = False
         self.run = 1
 
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
-        if self.broken:
-            raise AuditError("the record cannot be written", hint="mend that")
         announcement = Announcement(f"{self.run}.{len(self.announced)}", throttles)
         self.announced[announcement.id] = announcement
         return [announcement]
 
     def record_removal(self, announcements: Sequence[Announcement]) -> None:
-        if self.broken:
-            raise AuditError("the record cannot be written", hint="mend that")
         self.gone += [announcement.id for announcement in announcements]
 
     def read_leftovers(self) -> Sequence[Announcement]:
@@ -133,16 +121,7 @@ class Notes(Observer):
 
 @dataclass
 class Crew:
-    """A reassigner with all that it needs.
-
-    Attributes:
-        cluster: The cluster.
-        options: How it moves.
-        throttle_journal: Its throttle journal.
-        notes: What it said.
-        stop: Stops it.
-        time: Its time, unless a real clock is given.
-    """
+    """A reassigner with all that it needs; its time is made up unless a real clock is given."""
 
     cluster: Cluster
     options: MoveOptions = field(default_factory=lambda: MoveOptions(throttle=MB))
@@ -154,12 +133,8 @@ class Crew:
     clock: Clock | None = None
 
     def reassigner(self) -> Reassigner:
-        clock = self.clock or self.time.clock
-        return Reassigner(
-            MoveContext(
-                self.cluster, self.options, self.throttle_journal, self.notes, self.guard, self.stop, clock
-            )
-        )
+        more = self.notes, self.guard, self.stop, self.clock or self.time.clock
+        return Reassigner(MoveContext(self.cluster, self.options, self.throttle_journal, *more))
 
     def move(self, *reassignments: Reassign) -> ReassignmentReport:
         return self.reassigner().run(reassignments)

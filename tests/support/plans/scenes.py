@@ -26,6 +26,7 @@ from kafkaform.core.model import (
     Undeclared,
 )
 from kafkaform.core.operations import Operation
+from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import replace
@@ -185,7 +186,6 @@ class Watched:
     """A cluster that remembers what it was asked, and lets a test step in.
 
     Attributes:
-        cluster: Who answers.
         requests: The operations of every `execute`.
         checks: The operations of every `validate`.
         readings: The resources of every `observe` and `observe_fields`.
@@ -200,6 +200,7 @@ class Watched:
     checks: list[Sequence[Operation]] = field(default_factory=list)
     readings: list[Collection[ResourceRef]] = field(default_factory=list)
     weighed: list[Collection[Observed]] = field(default_factory=list)
+    reassigned: list[Mapping[TopicPartition, Replicas | None]] = field(default_factory=list)
     before: Callable[[Sequence[Operation]], object] | None = None
     after: Callable[[Sequence[Operation]], object] | None = None
     reading: Callable[[], object] | None = None
@@ -219,7 +220,6 @@ class Watched:
     layout: ClassVar[Any]
     replica_sizes: ClassVar[Any]
     log_dirs: ClassVar[Any]
-    reassign: ClassVar[Any]
     elect_leaders: ClassVar[Any]
     throttle_configs: ClassVar[Any]
     throttles: ClassVar[Any]
@@ -259,6 +259,12 @@ class Watched:
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         self.checks.append(operations)
         return self.cluster.validate(operations)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        self.reassigned.append(targets)
+        return self.cluster.reassign(targets, guard)
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         self.requests.append(operations)

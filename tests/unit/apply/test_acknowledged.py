@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.apply.earlier import read_earlier
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.config.settings import AuditSettings, Settings
-from kafkaform.core.apply_result import ApplyReport, Result
+from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired
 from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import Drift, DriftCause, Form, find_drift
@@ -23,7 +22,7 @@ from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import HEADER, entries_of, recorded_apply
+from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.scenes import QUIET, create_topic
 
 WEEK, NINE = "retention: 7d", "retention: 9d"
@@ -122,36 +121,3 @@ def test_acknowledged_change_is_in_doubt(cluster: MemoryCluster, tmp_path: Path,
     # Applied again, it is done, and nothing is left to blame.
     assert recorded_apply(plan_of(cluster, desired), cluster)[1].complete
     assert drift_of(cluster, desired).resources == ()
-
-
-def pretend(cluster: MemoryCluster, folder: Path, desired: list[Desired]) -> tuple[str, ApplyReport]:
-    """Apply a change whose first operation the brokers acknowledge and do not carry out."""
-    recorded_apply(plan_of(cluster, read(folder, TOPIC % WEEK)), cluster)
-    plan = plan_of(cluster, desired)
-    cluster.pretend(plan.changes[0].ref)
-    return recorded_apply(plan, cluster)
-
-
-def test_change_visible_later_is_recorded(cluster: MemoryCluster, tmp_path: Path) -> None:
-    desired = read(tmp_path, CHANGES["set a config"][1])
-    run, report = pretend(cluster, tmp_path, desired)
-    cluster.execute(report.results[0].in_doubt)  # what the broker had acknowledged
-    earlier = read_earlier(cluster, AuditSettings(), "memory")
-    assert [entry.run for entry in earlier.record_results(cluster, "later")] == [run]
-    entry = entries_of(cluster, run)["a"]
-    assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
-    assert entry.outcome is not None
-    assert "apply later found the change" in entry.outcome.message
-
-
-def test_partly_visible_change_is_done_in_part(cluster: MemoryCluster, tmp_path: Path) -> None:
-    desired = read(tmp_path, CHANGES["set a config"][1].replace("partitions: 3", "partitions: 6"))
-    run, report = pretend(cluster, tmp_path, desired)  # the first operation: the configs
-    (result,) = report.results
-    assert (len(result.done), len(result.in_doubt)) == (1, 1)
-    text = render_apply(report).plain
-    assert "done: partitions 3 → 6\n" in text
-    assert "may be done: retention.ms = 9d" in text
-    entry = entries_of(cluster, run)["a"]
-    assert "partitions" in {field.path for field in entry.carried_out}
-    assert [field.path for field in entry.in_doubt] == ["config.retention.ms"]

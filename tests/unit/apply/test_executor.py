@@ -78,10 +78,6 @@ def sorts(operations: Sequence[Operation]) -> list[type[Operation]]:
     return [type(operation) for operation in operations]
 
 
-def list_touched(memory: MemoryCluster, since: int) -> set[str]:
-    return {operation.ref.name for operation in memory.executed[since:]}
-
-
 def test_reversible_operations_precede_deletion(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "doomed"):
         create_topic(memory, name)
@@ -131,39 +127,6 @@ def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
     assert min(map(len, watched.readings)) == 1000  # nothing is asked about one topic alone
 
 
-def test_unchanged_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    watched = Watched(memory)
-    report = carry_out(plan_for(memory, declare_topic("a")), watched, time)
-    assert report.complete
-    assert (watched.readings, watched.requests, time.naps) == ([], [], [])
-
-
-def test_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK, segment_ms=DAY), declare_topic("b"))
-    memory.execute([AlterConfigs(topic("a"), {"retention.ms": WEEK})])
-    create_topic(memory, "b")
-    report = carry_out(plan, memory, time)
-    assert report.complete
-    assert results(report) == {"a": Result.APPLIED, "b": Result.ALREADY}
-    extra = AddPartitions(topic("a"), 3, 6, ((1,), (2,), (3,)))
-    assert result_of(report, "a").done == (AlterConfigs(topic("a"), {"segment.ms": DAY}), extra)
-
-
-def test_resource_changed_since_plan_is_skipped(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("moved", "still"):
-        create_topic(memory, name, retention_ms=DAY)
-    plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
-    memory.execute([AlterConfigs(topic("moved"), {"retention.ms": "1000"})])
-    before = len(memory.executed)
-    report = carry_out(plan, memory, time)
-    assert not report.complete
-    assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
-    assert list_touched(memory, before) == {"still"}
-    assert result_of(report, "moved").message.startswith("retention.ms is now 1000; the plan saw 86400000")
-
-
 @pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
 def test_recreated_topic_is_skipped(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
     uid = create_topic(memory, "a")
@@ -175,39 +138,6 @@ def test_recreated_topic_is_skipped(memory: MemoryCluster, time: FakeClock, desi
     assert results(report) == {"a": Result.MOVED}
     assert "created again since the plan" in result_of(report, "a").message
     assert memory.executed == before
-
-
-@pytest.mark.parametrize("error", [NO, PermissionDenied("not allowed")])
-def test_failed_resource_does_not_stop_others(
-    memory: MemoryCluster, time: FakeClock, error: ClusterError
-) -> None:
-    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("c"))
-    memory.fail_next(error, topic("b"))
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "c": Result.APPLIED}
-    assert result_of(report, "b").message == error.message
-    assert not report.complete
-    assert time.naps == []
-    second = carry_out(plan, memory, time)
-    assert second.complete
-    assert results(second) == {"a": Result.ALREADY, "b": Result.APPLIED, "c": Result.ALREADY}
-
-
-def test_partial_change_is_unverified_while_cluster_is_unreachable(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
-
-    def refuse_partitions(batch: Sequence[Operation]) -> None:
-        watched.reading = fail(Unreachable("nobody there"))
-        if sorts(batch) == [AddPartitions]:
-            memory.fail_next(NO, topic("a"))
-
-    watched = Watched(memory, before=refuse_partitions)
-    item = result_of(carry_out(plan, watched, time), "a")
-    assert (item.result, item.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
-    assert sum(time.naps) >= VERIFY_TIMEOUT_S
 
 
 @pytest.mark.parametrize("error", [Unreachable("nobody there"), AuthenticationFailed("go away")])
@@ -226,13 +156,6 @@ def test_unreachable_cluster_gets_no_further_requests(
     assert bool(time.naps) is not known
     assert error.message in result_of(report, "z").message
     assert sorts(result_of(report, "z").not_done) == [AddPartitions]
-
-
-def test_unreachable_cluster_raises_before_requests(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    with pytest.raises(Unreachable):
-        carry_out(plan, Watched(memory, reading=fail(Unreachable("nobody there"))), time)
-    assert memory.executed == []
 
 
 @pytest.mark.parametrize(
@@ -324,35 +247,6 @@ def test_topic_recreated_by_a_producer_is_reported(
     assert not report.complete
 
 
-def test_only_changed_fields_are_read(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("configs", "doomed", "done", "more"):
-        create_topic(memory, name)
-    desired = [
-        declare_topic("more", 6),
-        declare_topic("configs", retention_ms=WEEK),
-        declare_topic("new", segment_ms=DAY),
-    ]
-    plan = plan_for(memory, *desired, declare_topic("done", retention_ms=WEEK), absent("doomed"))
-    memory.execute([AlterConfigs(topic("done"), {"retention.ms": WEEK})])
-    watched = Watched(memory)
-    memory.lag(1)
-    assert carry_out(plan, watched, time).complete
-    first, *later = [
-        {ref.name: set(fields) for ref, fields in reading.items()}
-        for reading in watched.readings
-        if isinstance(reading, Mapping)
-    ]
-    assert first == {
-        "configs": {"config.retention.ms"},
-        "done": {"config.retention.ms"},
-        "doomed": set(),
-        "more": {"partitions", "placement"},
-        "new": {"partitions", "replicationFactor", "config.segment.ms"},
-    }
-    assert len(first) > len(later[0]) >= len(later[-1])
-    assert all(reading.items() <= first.items() for reading in later)
-
-
 def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declare_topic("a"))
     start = time.time
@@ -402,25 +296,6 @@ def test_readings_that_fail_are_repeated(memory: MemoryCluster, time: FakeClock,
     else:
         assert results(report) == {"a": Result.FAILED, "b": Result.FAILED}
         assert result_of(report, "a").message == "not verified: nobody there"
-
-
-def test_stopped_apply_verifies_running_request(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("both", "later"):
-        create_topic(memory, name)
-    both = declare_topic("both", 6, retention_ms=WEEK)
-    plan = plan_for(memory, declare_topic("new"), both, declare_topic("later", 6), absent("no"))
-    stop = Event()
-    memory.lag(2)
-    watched = Watched(memory, after=lambda batch: stop.set() if sorts(batch) == [AlterConfigs] else None)
-    report = carry_out(plan, watched, time, stop=stop)
-    assert (report.interrupted, report.complete) == (True, False)
-    assert results(report) == {"new": Result.APPLIED, "both": Result.FAILED, "later": Result.NOT_TRIED}
-    item = result_of(report, "both")
-    assert item.message == "stopped halfway"
-    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
-    memory.lag(0)
-    memory.observe([])
-    assert carry_out(plan, memory, time).complete
 
 
 def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time: FakeClock) -> None:
@@ -500,46 +375,6 @@ def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -
     assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
 
 
-def test_refused_and_unconsented_changes_are_skipped(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("cut", "fewer", "fine"):
-        create_topic(memory, name, retention_ms=WEEK)
-    plan = plan_for(
-        memory,
-        declare_topic("cut", 6, retention_ms=DAY),
-        declare_topic("fewer", 1, retention_ms="1209600000"),
-        declare_topic("fine", 6, retention_ms="1209600000"),
-    )
-    before = len(memory.executed)
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"cut": Result.NEEDS_CONSENT, "fewer": Result.REFUSED, "fine": Result.APPLIED}
-    assert list_touched(memory, before) == {"fine"}
-    assert not report.complete
-    cut, fewer = result_of(report, "cut"), result_of(report, "fewer")
-    assert cut.message.endswith("retention-cut")
-    assert fewer.message
-    assert fewer.hint
-    assert cut.done == cut.not_done == fewer.done == fewer.not_done == ()
-
-
-def unmap(memory: MemoryCluster) -> Watched:
-    """Return the cluster without the right to read its layout."""
-    return override(memory, layout=fail(PermissionDenied("no right to see that")))
-
-
-def test_deferred_fields_are_reported_and_remaining_applied(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    desired = declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
-    plan = plan_for(unmap(memory), desired)
-    report = carry_out(plan, memory, time)
-    item = result_of(report, "a")
-    assert item.result is Result.APPLIED
-    assert [field.path for field in item.deferred] == ["replicationFactor", "config.min.insync.replicas"]
-    assert not report.complete
-    assert state_of(memory, "a") == {"partitions": 6, "replicationFactor": 1, "retention.ms": WEEK}
-    again = result_of(carry_out(plan, memory, time), "a")
-    assert (again.result, len(again.deferred)) == (Result.ALREADY, 2)
-
-
 @pytest.mark.parametrize(
     ("configs", "replicas", "result"),
     [
@@ -552,7 +387,8 @@ def test_deferred_field_is_checked_against_live_replicas(
     memory: MemoryCluster, time: FakeClock, configs: Any, replicas: int, result: Result
 ) -> None:
     create_topic(memory, "a")
-    plan = plan_for(unmap(memory), declare_topic("a", 3, 3, **configs))
+    blind = override(memory, layout=fail(PermissionDenied("no right to see that")))
+    plan = plan_for(blind, declare_topic("a", 3, 3, **configs))
     memory.replicate(topic("a"), [replicas] * 3)
     before = len(memory.executed)
     report = carry_out(plan, memory, time)
@@ -646,17 +482,6 @@ def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock
     assert (observer.show_line.call_count, watched.requests) == (1, [])
 
 
-def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
-    """The record itself is not read where nothing is throttled."""
-    journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
-    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
-    cluster = override(memory, throttles=throttles)
-    assert carry_out(plan_for(memory, declare_topic("a")), cluster, time).complete
-    assert throttles.call_count == 0
-    assert carry_out(plan_for(memory, declare_topic("b")), cluster, time, throttle_journal=journal).complete
-    assert throttles.call_count == 1
-
-
 def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
     notes, plan = Notes(), plan_for(memory, declare_topic("a"))
     mute = override(memory, throttles=fail(Unreachable("nobody there")))
@@ -718,10 +543,6 @@ def wanted_topics(draw: st.DrawFn) -> list[Desired]:
         intent = replace(desired.intent, allow=dict.fromkeys(hazards, "meant"))
         found.append(replace(desired, state=merged, intent=intent))
     return found
-
-
-def carried_out_on(cluster: MemoryCluster, since: int, name: str) -> list[Operation]:
-    return [operation for operation in cluster.executed[since:] if operation.ref == topic(name)]
 
 
 def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> None:
@@ -821,7 +642,7 @@ def test_each_resource_ends_planned_unchanged_or_reported_partial(
     assert [result.planned for result in report.results] == list(plan.changes)
     for entry in report.results:
         ref = entry.planned.ref
-        says_what_was_done(entry, carried_out_on(memory, started, ref.name))
+        says_what_was_done(entry, [each for each in memory.executed[started:] if each.ref == ref])
         # What is being moved goes on where the lock is lost.
         if not entry.done and Reassign not in sorts(entry.not_done):
             assert after.get(ref) == before.get(ref)
@@ -863,24 +684,6 @@ def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeC
     assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
     assert (report.complete, report.interrupted) == (False, False)
     assert carry_out(plan, memory, time).complete
-
-
-def test_changes_before_lock_loss_are_verified(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "half")
-    create_topic(memory, "later")
-    plan = plan_for(
-        memory, declare_topic("half", 6, retention_ms=WEEK), declare_topic("later", 6), declare_topic("new")
-    )
-    watched = Watched(memory)
-    report = carry_out(plan, watched, time, guard=LimitedGuard(2))
-    assert results(report) == {"half": Result.FAILED, "later": Result.NOT_TRIED, "new": Result.APPLIED}
-    half = result_of(report, "half")
-    assert half.message.endswith("bob has it")
-    assert (sorts(half.done), sorts(half.not_done)) == ([AlterConfigs], [AddPartitions])
-    assert [sorts(request)[0] for request in watched.requests] == [CreateTopic, AlterConfigs, AddPartitions]
-    assert time.naps == []
-    again = carry_out(plan, memory, time)
-    assert results(again) == {"half": Result.APPLIED, "later": Result.APPLIED, "new": Result.ALREADY}
 
 
 def test_lock_loss_within_batch_keeps_earlier_outcomes(memory: MemoryCluster, time: FakeClock) -> None:

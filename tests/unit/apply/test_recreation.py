@@ -11,7 +11,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import ApplyReport, Result
-from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
+from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Desired, Recreate, Status
 from kafkaform.core.operations import Operation
@@ -68,15 +68,11 @@ def carry_out(plan: Plan, memory: MemoryCluster) -> ApplyReport:
     return apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
 
 
-def read_offsets(memory: MemoryCluster) -> dict[tuple[str, int], int]:
-    return memory.groups(["g"]).groups["g"].committed
-
-
 def check_recreated(memory: MemoryCluster, uid: str, *desired: Desired) -> None:
     """Nothing of the earlier topic is left, and nothing is left to plan."""
     assert memory.topic_ids(["orders"])["orders"] != uid
     assert state_of(memory, "orders") == {"partitions": 2, "replicationFactor": 1}
-    assert read_offsets(memory) == {("orders", 0): 0, ("orders", 1): 0}
+    assert memory.groups(["g"]).groups["g"].committed == {("orders", 0): 0, ("orders", 1): 0}
     assert plan_for(memory, *desired).changes == ()
 
 
@@ -104,7 +100,7 @@ def test_recreation_keeps_offsets_in_other_topics(memory: MemoryCluster, uid: st
     create_topic(memory, "other")
     memory.commit("g", {("other", 0): 0})
     assert carry_out(plan_for(memory, declare(uid)), memory).complete
-    assert read_offsets(memory) == {("other", 0): 0}
+    assert memory.groups(["g"]).groups["g"].committed == {("other", 0): 0}
 
 
 def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: str) -> None:
@@ -116,23 +112,6 @@ def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: 
     results = {result.planned.ref.name: result.result for result in report.results}
     assert results == {"orders": Result.NEEDS_CONSENT, "g": Result.ALREADY, "new": Result.FAILED}
     assert memory.topic_ids(["orders"]) == {"orders": uid}
-
-
-@pytest.mark.usefixtures("uid")
-def test_recreation_with_other_id_is_ignored(memory: MemoryCluster) -> None:
-    assert plan_for(memory, declare("3dBzWnVfRkWvGk1yQn2c8A", 6)).changes == ()
-
-
-@pytest.mark.parametrize(("protected", "members"), [(True, 0), (False, 2)])
-def test_protected_or_active_topic_is_refused(
-    memory: MemoryCluster, uid: str, protected: bool, members: int
-) -> None:
-    if members:
-        memory.join("g", ["orders"], members)
-    (planned,) = plan_for(memory, declare(uid, protected=protected)).changes
-    assert planned.status is Status.REFUSED
-    assert ("stop the members of this group" in (planned.remedy or "")) is bool(members)
-    assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
 
 
 def test_recreation_of_topic_joined_since_plan_is_refused(memory: MemoryCluster, uid: str) -> None:
@@ -230,14 +209,6 @@ def test_refused_recreation_plans_no_group_change(memory: MemoryCluster, uid: st
     create_topic(memory, "other", 3)
     plan = plan_for(memory, declare(uid, protected=True), declare_topic("other", 2), declare_reader("other"))
     assert list_statuses(plan) == {"orders": Status.REFUSED, "other": Status.REFUSED, "g": Status.PLANNED}
-
-
-def test_unanswered_deletion_is_in_doubt(memory: MemoryCluster, uid: str) -> None:
-    memory.fail_next(None, topic("orders"), carried_out=True)  # type: ignore[arg-type]
-    memory.fail_next(OutcomeUnknown("no answer in time"), topic("orders"), carried_out=False)
-    (result,) = carry_out(plan_for(memory, declare(uid)), memory).results
-    assert [type(operation) for operation in result.in_doubt] == [DeleteTopic]
-    assert memory.topic_ids(["orders"]) == {"orders": uid}
 
 
 def test_offsets_that_expired_since_the_recreation_need_consent(memory: MemoryCluster, uid: str) -> None:

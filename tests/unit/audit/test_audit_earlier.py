@@ -16,25 +16,14 @@ from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
-from kafkaform.core.errors import OutcomeUnknown
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import ALICE, HEADER, Story, ends, entries_of, recorded_apply
-from tests.support.plans.scenes import (
-    DAY,
-    WEEK,
-    FakeClock,
-    absent,
-    create_topic,
-    declare_topic,
-    plan_for,
-    topic,
-)
+from tests.support.plans.audit import ALICE, HEADER, Story, ends, entries_of
+from tests.support.plans.scenes import DAY, WEEK, FakeClock, absent, create_topic, declare_topic, plan_for
 
 KEPT = AuditSettings()
 RETENTION = "config.retention.ms"
-LONG = 1_000
 """So many readings: more than an apply takes before it gives up."""
 
 
@@ -99,53 +88,6 @@ def test_change_of_later_apply_is_not_attributed_to_earlier(memory: MemoryCluste
     story.entries[2:] = []
     story.add("create", "a", {})
     assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
-
-
-def test_visible_change_without_response_is_recorded(memory: MemoryCluster) -> None:
-    """The answers get lost, and what follows on them does not show before the apply gives up."""
-    for name in ("a", "b"):
-        create_topic(memory, name, retention_ms=WEEK)
-    changed = (declare_topic(name, 6, segment_ms=DAY) for name in ("a", "b"))
-    plan = plan_for(memory, *changed, declare_topic("new"), declare_topic("fine"))
-    memory.lag(LONG)
-    for name in ("a", "b", "new"):
-        memory.fail_next(OutcomeUnknown("no answer in time"), topic(name), carried_out=name != "b")
-    run, report = recorded_apply(plan, memory)
-    assert not report.complete
-    memory.lag(0)
-    for _ in range(LONG):
-        memory.observe([])
-    entries = entries_of(memory, run)
-    created, configs = ["partitions", "replicationFactor"], ["config.segment.ms"]
-    assert {name: [item.path for item in entry.in_doubt] for name, entry in entries.items()} == {
-        **dict.fromkeys(("a", "b"), configs),
-        **dict.fromkeys(("fine", "new"), created),  # `fine` was accepted, and is not visible
-    }
-    assert settle_open(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
-    assert ends(entries_of(memory, run)) == {
-        "a": "failed",
-        "b": "failed",
-        "new": "applied",
-        "fine": "applied",
-    }
-    entries = entries_of(memory, run)
-    assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
-    assert [item.path for item in entries["a"].carried_out] == configs, "6 partitions were not tried"
-    settle_nothing(memory)
-
-
-def test_incompletely_recorded_change_stays_open(memory: MemoryCluster, story: Story) -> None:
-    create_topic(memory, "a", retention_ms=DAY)
-    made = {RETENTION: (None, DAY)}
-    story.add("create", "a", made, result=None, complete=False)
-    cut = story.add("create", "a", made, result=None)
-    story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
-    story.add("create", "a", made, result=None, kind="Unheard")
-    assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
-    story.add("create", "a", made, result=None)
-    assert len(EarlierApplies(story.entries, KEPT).record_results(memory, "later")) == 1
-    unkept = EarlierApplies(story.entries).record_results(memory, "later")
-    assert unkept == (), "nothing is written where no record is kept"
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,14 @@ from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
-from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import OutcomeUnknown, RequestRejected
-from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status
+from kafkaform.core.model import Create, Desired, Risk, RiskAssessment, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
-from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, absent, create_topic, declare_reader, declare_topic, group_ref
+from tests.support.plans.scenes import QUIET, create_topic, declare_reader, group_ref
 
 HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
@@ -96,45 +92,6 @@ def test_expired_group_needs_consent_to_start_again(memory: MemoryCluster, start
     assert assessment.remedy is not None
 
 
-def test_recommit_consent_is_read_from_manifest_and_option(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    expire(memory)
-    by_flag = plan_for(memory, group("orders"), allow=f"ConsumerGroup/g:{HAZARD}")
-    assert status_of(by_flag) is Status.PLANNED
-    commit_first(memory, group("orders", allow={HAZARD: "the group was idle on purpose"}))
-    assert plan_for(memory, group("orders")).changes == ()
-
-
-def test_group_with_expired_topic_needs_consent_for_topic(memory: MemoryCluster) -> None:
-    create_topic(memory, "prices", 1)
-    commit_first(memory, group("orders", "prices"))
-    record = memory._contents.groups["g"]
-    kept = {partition: offset for partition, offset in record.offsets.items() if partition[0] == "prices"}
-    memory._contents.groups["g"] = replace(record, offsets=kept)
-    (planned,) = plan_for(memory, group("orders", "prices")).changes
-    (field,) = fields_of(planned.change)
-    assert (field.path, field.assessment.hazard) == ("offsets.orders", HAZARD)
-    assert planned.status is Status.NEEDS_CONSENT
-
-
-GONE = Desired(group_ref(), None, Intent(allow={"delete": "TICKET-1"}))
-
-
-def test_group_deleted_by_apply_may_start_again(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    commit_first(memory, GONE)
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
-
-
-def test_topic_recreated_by_apply_needs_no_recommit_consent(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    recorded_apply(plan_for(memory, absent("orders"), allow="Topic/orders:delete"), memory)
-    together = plan_for(memory, declare_topic("orders", 2), group("orders"))
-    assert status_of(together) is Status.PLANNED, "in one plan"
-    recorded_apply(plan_for(memory, declare_topic("orders", 2)), memory)
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
-
-
 @pytest.mark.parametrize(("hours_ago", "status"), [(0, Status.PLANNED), (2, Status.NEEDS_CONSENT)])
 def test_commit_without_result_needs_consent_after_an_hour(
     memory: MemoryCluster, hours_ago: int, status: Status
@@ -142,43 +99,6 @@ def test_commit_without_result_needs_consent_after_an_hour(
     """The group may have been used and deleted since."""
     intend(memory, plan_for(memory, group("orders")), hours_ago)
     assert status_of(plan_for(memory, group("orders"))) is status
-
-
-def test_commit_without_response_needs_consent(memory: MemoryCluster) -> None:
-    """Reading back has not shown it: the brokers took too long."""
-    readings = 1_000
-    memory.lag(readings)
-    memory.fail_next(OutcomeUnknown("no answer in time"), group_ref(), carried_out=True)
-    (failed,) = recorded_apply(plan_for(memory, group("orders")), memory)[1].results
-    assert failed.result is Result.FAILED
-    commit = CommitInitialOffsets(group_ref(), {"orders": "earliest"})
-    assert failed.in_doubt == failed.not_done == (commit,)
-    memory.lag(0)
-    for _ in range(readings):
-        memory.observe([])
-    expire(memory)
-    reason = find_creation(plan_for(memory, group("orders"))).reason
-    assert "whether it did is not known" in reason
-    assert "records are read again" in reason
-
-
-def test_partly_refused_commit_needs_consent(memory: MemoryCluster) -> None:
-    refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
-    refused.is_partial = True
-    memory.fail_next(refused)
-    recorded_apply(plan_for(memory, group("orders")), memory)
-    assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
-    memory.offset_retention_ms = 0
-    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
-
-
-def test_possible_deletion_does_not_clear_recommit_hazard(memory: MemoryCluster) -> None:
-    commit_first(memory, group("orders"))
-    plan = plan_for(memory, GONE, absent("orders"))
-    assert len(plan.changes) == 2
-    intend(memory, plan)
-    expire(memory)
-    assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
 
 
 @pytest.mark.parametrize("target", [None, replace(TARGET, audit=AuditSettings(topic=False))])

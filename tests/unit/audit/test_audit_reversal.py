@@ -152,12 +152,6 @@ def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
     assert f"({result})" in found.notes[0]
 
 
-def test_change_without_result_needs_force(story: Story) -> None:
-    change = cut(story, result=None)
-    assert "its result is not known" in get_refusal(plan_undo(story, change, desired=CUT))
-    assert plan_undo(story, change, desired=CUT, force=True).edits == [RESTORED]
-
-
 def test_field_in_doubt_needs_force(story: Story) -> None:
     both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
     change = story.add(
@@ -191,14 +185,6 @@ def test_creation_is_undone_by_tombstone(story: Story) -> None:
     assert "already has `state: absent`" in plan_undo(story, change, desired=(absent("orders"),)).notes[0]
 
 
-def test_creation_followed_by_deletion_is_refused(story: Story) -> None:
-    change, now = story.add("create", "orders", {"partitions": (None, 3)}), (declare_topic("orders"),)
-    story.add("update", "orders", {"partitions": (3, 6)})
-    assert plan_undo(story, change, desired=now).refused == []
-    story.add("delete", "orders", {"partitions": (6, None)})
-    assert "apply run2 deleted it since" in get_refusal(plan_undo(story, change, desired=now))
-
-
 DELETED: Any = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
 
 
@@ -225,22 +211,6 @@ def test_deleted_group_is_restored_without_offsets(story: Story) -> None:
     assert "`kafkaform history run0.1 --format json`" in found.notes[0]
     edits = plan_undo(story, change, desired=(Desired(GROUP, None),)).edits
     assert edits == [Edit(GROUP, session, "50000"), Edit(GROUP, "state", None)]
-
-
-def test_deletion_followed_by_creation_is_refused(story: Story) -> None:
-    change = story.add("delete", "orders", {"partitions": (6, None)})
-    story.add("create", "orders", {"partitions": (None, 6)})
-    assert "apply run1 created it since" in get_refusal(plan_undo(story, change))
-
-
-def test_changes_of_one_apply_are_undone_together(story: Story) -> None:
-    first = cut(story)
-    second = story.add("update", "prices", {RETENTION: (WEEK, DAY)}, result="not_tried")
-    third = story.add("create", "new", {"partitions": (None, 1)})
-    now = (*CUT, declare_topic("new", 1), declare_topic("prices", retention_ms=DAY))
-    found = plan_undo(story, third, second, first, desired=now)
-    assert found.edits == [Edit(ResourceRef("Topic", "new"), "state", "absent"), RESTORED]
-    assert (found.refused, len(found.notes)) == ([], 2)
 
 
 def test_unknown_kind_is_refused(story: Story) -> None:

@@ -16,10 +16,10 @@ import pytest
 from kafkaform.core.errors import DevClusterError, JavaError
 from kafkaform.core.files import hold_lock
 from kafkaform.core.values import replace
-from kafkaform.devcluster import configuration, processes, readiness, releases, state
+from kafkaform.devcluster import processes, readiness, releases, state
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster, plan_nodes
 from kafkaform.devcluster.jars.java import Java, find_java
-from kafkaform.devcluster.ports import check_consecutive_ports, find_free_ports
+from kafkaform.devcluster.ports import check_consecutive_ports
 from kafkaform.devcluster.state import DevBroker
 from tests.support.devcluster import CLI, cli, processes_in, wait_for
 
@@ -53,12 +53,6 @@ def test_port_in_use_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
     with pytest.raises(DevClusterError, match="need ports above 65535"):
         check_consecutive_ports(65534, 3)
-
-
-def test_free_ports_are_distinct_and_avoid_given() -> None:
-    ports = find_free_ports(50)
-    assert len(set(ports)) == 50
-    assert not set(find_free_ports(50, avoid=frozenset(ports))) & set(ports)
 
 
 def test_missing_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,29 +202,6 @@ def test_foreign_process_is_not_stopped(tmp_path: Path) -> None:
 # --- the parts -------------------------------------------------------------------------------------
 
 
-def test_custom_properties_override_and_expand_node_values() -> None:
-    own = {"listeners": "TLS://127.0.0.1:{port},X://{rack}:{node_id}", "a.pattern": "{unknown}"}
-    result = configuration.build_server_properties(NODES[1], NODES, properties=own, sasl_users=None)
-    assert result["listeners"] == "TLS://127.0.0.1:20002,X://rack-2:2"
-    assert result["a.pattern"] == "{unknown}"
-    assert result["controller.quorum.voters"] == "1@127.0.0.1:20011,2@127.0.0.1:20012"
-    assert result["offsets.topic.replication.factor"] == "2"
-    with pytest.raises(DevClusterError, match="'a b'"):
-        configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
-
-
-def test_zookeeper_broker_has_no_controller_listener() -> None:
-    users = {"a": "x"}
-    zookeeper = state.ZooKeeper(20099)
-    result = configuration.build_server_properties(
-        NODES[1], NODES, properties={}, sasl_users=users, zookeeper=zookeeper
-    )
-    assert (result["broker.id"], result["zookeeper.connect"]) == ("2", "127.0.0.1:20099")
-    assert result["listeners"] == "PLAINTEXT://127.0.0.1:20002,SASL://127.0.0.1:20022"
-    assert result["authorizer.class.name"] == "kafka.security.authorizer.AclAuthorizer"
-    assert not {"process.roles", "node.id", "controller.quorum.voters"} & result.keys()
-
-
 # --- versions --------------------------------------------------------------------------------------
 
 
@@ -280,27 +251,6 @@ def test_log_is_followed_over_restart(tmp_path: Path) -> None:
     processes.rotate_log(log)
     log.write_text("anew\n")
     assert next(lines) == ("node-1", "anew")
-
-
-def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
-    log = tmp_path / "node-1" / "broker.log"
-    log.parent.mkdir()
-    log.write_text("one\ntwo\n")
-    state.write_state(tmp_path, state.ClusterState("id", 384, formatted=True, nodes=NODES[:1]))
-    following = subprocess.Popen(
-        [*CLI, "logs", "--data", str(tmp_path), "-n", "1", "-f"], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert following.stdout is not None
-        assert following.stdout.readline() == "two\n"
-        with log.open("a") as writer:
-            writer.write("three\n")
-        assert following.stdout.readline() == "three\n"
-        following.send_signal(signal.SIGINT)
-        assert following.wait(60) == 0
-    finally:
-        following.kill()
-        following.communicate()
 
 
 def test_file_lock_excludes_second_holder_after_removal(tmp_path: Path) -> None:

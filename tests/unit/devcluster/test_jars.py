@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -68,15 +67,6 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     assert files <= {"lock", *(Path(path).name for path in PATHS)}, "nothing unfinished stays"
 
 
-def test_jars_are_fetched_once(mirror: Mirror) -> None:
-    messages: list[str] = []
-    jars = fetch_kafka_classpath(progress=messages.append)
-    assert [jar.read_bytes() for jar in jars] == [mirror.jars[path] for path in PATHS]
-    assert fetch_kafka_classpath(progress=messages.append) == jars
-    assert sorted(mirror.asked) == PATHS
-    assert len(messages) == 1
-
-
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_only_damaged_jar_is_downloaded_again(mirror: Mirror, damage: str) -> None:
     jars = fetch_kafka_classpath()
@@ -106,13 +96,6 @@ def test_unpinned_jar_is_refused(mirror: Mirror, sent: bytes | None) -> None:
     assert PATHS[1] in mirror.asked[before:]
 
 
-def test_concurrent_downloads_are_shared(mirror: Mirror) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: fetch_kafka_classpath(), range(4)))
-    assert all(result == results[0] for result in results)
-    assert sorted(mirror.asked) == PATHS
-
-
 def test_password_is_sent_and_not_shown(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://ada:s%40cret@{mirror.address}")
     mirror.jars.clear()
@@ -133,17 +116,6 @@ def test_unusable_mirror_is_reported(mirror: Mirror, monkeypatch: pytest.MonkeyP
         with pytest.raises(JavaError, match=reason):
             fetch_kafka_classpath()
     assert mirror.asked == []
-
-
-def test_folder_of_jars_is_used_as_mirror(
-    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for path, content in mirror.jars.items():
-        file = tmp_path / "repository" / path
-        file.parent.mkdir(parents=True)
-        file.write_bytes(content)
-    monkeypatch.setenv("KAFKAFORM_MAVEN_URL", (tmp_path / "repository").as_uri())
-    assert [jar.read_bytes() for jar in fetch_kafka_classpath()] == [*mirror.jars.values()]
 
 
 def test_unwritable_cache_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

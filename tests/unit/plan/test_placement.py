@@ -1,28 +1,28 @@
-"""Placing and rebalancing replicas, by example."""
+"""Placing and rebalancing replicas: examples, and laws over layouts drawn with and without racks."""
 
 from __future__ import annotations
 
+import itertools
+import random
 import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
-from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.core.partitions import Broker, PartitionState, Replicas
 from kafkaform.core.values import replace
-from kafkaform.plan.placement import (
-    Balance,
-    Moves,
-    PlacementRequest,
-    Placements,
-    Strategy,
-    balance,
-    moves,
-    place,
-    rebalance,
-)
-from kafkaform.resources.replicas.layout import Layout, Reassignment
-from tests.support.plans.layouts import brokers, large, layout, move_topics, state_of
+from kafkaform.plan.placement import PlacementRequest, Placements, Strategy, balance, moves, place, rebalance
+from kafkaform.resources.replicas.layout import Assignment, Layout, Reassignment
+from tests.support.plans import layouts
+from tests.support.plans.layouts import brokers, large, layout, move_topics
 
 THREE = brokers(3, ("a", "b", "c"))
+
+
 SIX = brokers(6, ("a", "b", "c"))
 
 
@@ -36,20 +36,6 @@ def refuse_placement(want: PlacementRequest, found: Layout) -> str:
     result = place([want], found)
     assert not result.assignments
     return result.refused[want.topic]
-
-
-def test_leader_and_last_in_sync_replica_are_kept() -> None:
-    state = PartitionState("t", 0, 3, (1, 2, 3), (2, 3))
-    found = Layout(THREE, {"t": (state,)})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((3, 2),)
-    assert only(place([PlacementRequest("t", 1, 1)], found)) == ((3,),)
-    found = layout(THREE, {"t": [(1, 2, 3)], "other": [(1, 2)] * 9}, leaders={("t", 0): 2})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 2),)
-    found = Layout(THREE, {"t": (PartitionState("t", 0, None, (1, 9), (9,)),)})
-    assert only(place([PlacementRequest("t", 1, 1)], found)) == ((9,),)
-    live = (Broker(1, "a"), Broker(2, "a"), Broker(3, "b"))
-    found = layout(live, {"t": [(1, 2, 3)]}, leaders={("t", 0): 2})
-    assert only(place([PlacementRequest("t", 1, 2)], found)) == ((2, 3),)
 
 
 def test_rack_aware_placement_moves_followers_before_leaders() -> None:
@@ -71,16 +57,6 @@ def test_rack_aware_placement_moves_followers_before_leaders() -> None:
     live = (Broker(1, "a"), Broker(4, "a"), Broker(7, "a"), Broker(2, "b"))
     found = layout(live, {"t": [(1, 4, 7)]})
     assert only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
-
-
-def test_static_placement_is_used_as_listed() -> None:
-    found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    want = PlacementRequest("t", 3, 2, Strategy.STATIC, ((2, 1), (3, 1), (1, 3)))
-    assert only(place([want], found)) == want.static
-    wants = [PlacementRequest("a", 1, 1), PlacementRequest("z", 2, 1, Strategy.STATIC, ((1,), (2,)))]
-    assert place(wants, layout(brokers(3), {})).assignments["a"] == ((3,),)
-    found = layout(THREE, {"t": [(1, 9)]})
-    assert only(place([PlacementRequest("t", 1, 2, Strategy.STATIC, ((9, 1),))], found)) == ((9, 1),)
 
 
 @pytest.mark.parametrize(
@@ -135,52 +111,13 @@ def test_refused_topic_does_not_stop_others() -> None:
         place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
 
 
-def test_leaders_are_balanced_after_moves() -> None:
-    found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
-    after = {**state_of(found), **rebalance(found.topics, found).assignments}
-    measured = balance(after, found.brokers)
-    assert measured.replicas == {1: 5, 2: 5}
-    assert measured.leaders == {1: 3, 2: 3}
-    live = tuple(Broker(id_, "a" if id_ == 4 else "b") for id_ in range(1, 6))
-    found = layout(live, {"t": [(5, 4), (4,), (2, 4, 3), (1,)]})
-    assert only(rebalance(["t"], found)) == ((5, 4), (2,), (4, 2, 3), (1,))
-
-
-def test_topic_wider_than_the_remaining_brokers_is_not_drained() -> None:
-    found = layout(THREE, {"t": [(1, 2, 3)], "u": [(3,)]})
-    result = rebalance(["t", "u"], found, remove=[3])
-    assert result.refused.keys() == {"t"}
-    assert "3 replicas, and 2 brokers would be left" in result.refused["t"]
-    assert set(result.assignments) == {"u"}
-
-
-def test_added_brokers_receive_share_and_must_be_live() -> None:
-    found = layout(brokers(4), {"t": [(1, 2, 3)] * 8})
-    result = rebalance(["t"], found, add=[4])
-    measured = balance(result.assignments, found.brokers)
-    assert measured.replicas == dict.fromkeys(range(1, 5), 6)
-    assert measured.leaders == dict.fromkeys(range(1, 5), 2)
-    assert moves(state_of(found), result.assignments).replicas == 6
-    found = layout(brokers(4), {"t": [(1, 2), (2, 3), (3, 1)]})
-    after = only(rebalance(["t"], found, remove=[3], add=[4]))
-    assert [set(replicas) for replicas in after] == [{1, 2}, {2, 4}, {4, 1}]
-    # Brokers to add are live and stay.
+def test_added_brokers_must_be_live() -> None:
     found = layout(THREE, {"t": [(1,)]})
     with pytest.raises(ValueError, match="broker 9 is not live"):
         rebalance(["t"], found, add=[9])
     with pytest.raises(ValueError, match="broker 1 is not live, or is to be removed"):
         rebalance(["t"], found, add=[1], remove=[1])
     assert rebalance(["t"], layout(THREE, {})).refused == {"t": "it is not on the cluster"}
-
-
-def test_balances_and_moves_are_counted() -> None:
-    measured = balance({"t": ((1, 4), (2, 3), (9, 1))}, SIX)
-    assert measured == Balance({1: 2, 2: 1, 3: 1, 4: 1, 5: 0, 6: 0}, {1: 1, 2: 1, 3: 0, 4: 0, 5: 0, 6: 0}, 1)
-    assert (measured.replica_spread, measured.leader_spread) == (2, 1)
-    assert balance({}, ()).replica_spread == 0
-    before = {"t": ((1, 2), (2, 3))}
-    after = {"t": ((2, 1), (2, 1, 4), (5, 6)), "new": ((1, 2),)}
-    assert moves(before, after, {("t", 1): 10, ("t", 2): 99}) == Moves(2, 20, 1)
 
 
 def test_work_grows_in_proportion_to_the_partitions() -> None:
@@ -201,3 +138,263 @@ def test_work_grows_in_proportion_to_the_partitions() -> None:
         return count
 
     assert calls(4_000) <= 4 * calls(1_000)  # where work for each pair would be 16 times as much
+
+
+Scene = tuple[Layout, list[PlacementRequest]]
+MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
+
+
+@st.composite
+def scenes(draw: DrawFn, strategies: st.SearchStrategy[Strategy] = MOVABLE) -> Scene:
+    """A layout, and wants for some of its topics and for new ones."""
+    found = draw(layouts.layouts())
+    wants = []
+    for topic in sorted(draw(st.sets(st.sampled_from((*layouts.NAMES, "new"))))):
+        present = len(found.topics.get(topic, ()))
+        partitions = draw(st.integers(max(1, present), present + 4))
+        wants.append(PlacementRequest(topic, partitions, draw(st.integers(1, 5)), draw(strategies)))
+    return found, wants
+
+
+def place_all(found: Layout, wants: Sequence[PlacementRequest]) -> Mapping[str, Assignment]:
+    """Return the placed topics; every request is either placed or refused."""
+    result = place(wants, found)
+    assert {want.topic for want in wants} == {*result.assignments, *result.refused}
+    assert not set(result.assignments) & set(result.refused)
+    return result.assignments
+
+
+def partitions(
+    found: Layout, wants: Sequence[PlacementRequest]
+) -> list[tuple[PlacementRequest, PartitionState | None, Replicas, Replicas]]:
+    """Every placed partition: its want, its state if it exists, its replicas before and after."""
+    assignments = place_all(found, wants)
+    result = []
+    for want in wants:
+        states = found.topics.get(want.topic, ())
+        for number, after in enumerate(assignments.get(want.topic, ())):
+            state = states[number] if number < len(states) else None
+            result.append((want, state, state.replicas if state else (), after))
+    return result
+
+
+def count_racks(found: Layout, replicas: Replicas) -> int:
+    """Count the racks that live replicas use; brokers are racks where not all have one."""
+    racks = {broker.id: broker.rack for broker in found.brokers}
+    if not all(racks.values()):
+        return len(set(replicas) & set(racks))
+    return len({racks[broker] for broker in replicas if broker in racks})
+
+
+def rack_count(found: Layout) -> int:
+    racks = [broker.rack for broker in found.brokers]
+    return len(set(racks)) if all(racks) else len(racks)
+
+
+def live(found: Layout) -> set[int]:
+    return {broker.id for broker in found.brokers}
+
+
+@given(scenes())
+def test_partitions_have_distinct_replicas_and_keep_leaders(scene: Scene) -> None:
+    found, wants = scene
+    assignments = place_all(found, wants)
+    for want in wants:
+        if want.topic in assignments:
+            assert len(assignments[want.topic]) == want.partitions
+    for want, state, before, after in partitions(found, wants):
+        assert len(after) == len(set(after)) == want.replication_factor
+        assert set(after) - set(before) <= live(found), "only live brokers get a replica"
+        if state is not None:
+            assert state.leader is None or state.leader in after
+            first = before[0] if before[0] in after else state.leader
+            assert first is None or after[0] == first
+
+
+@given(scenes())
+def test_refused_placement_has_too_few_brokers(scene: Scene) -> None:
+    found, wants = scene
+    for topic in place(wants, found).refused:
+        (want,) = (want for want in wants if want.topic == topic)
+        present: list[Replicas] = list(found.assignment(topic)) if topic in found.topics else []
+        new: list[Replicas] = [()] * (want.partitions - len(present))
+        assert any(
+            len(live(found) | set(replicas)) < want.replication_factor for replicas in (*present, *new)
+        )
+
+
+@given(scenes(st.just(Strategy.BALANCED)))
+def test_balanced_placement_only_adds_or_removes(scene: Scene) -> None:
+    """It adds where most racks are used, and removes first what is not in sync."""
+    found, wants = scene
+    for want, state, before, after in partitions(found, wants):
+        added = want.replication_factor - len(before)
+        if added < 0:
+            assert set(after) < set(before)
+            if state is not None and (set(before) - set(after)) & set(state.isr):
+                assert set(after) <= set(state.isr)
+        else:
+            assert after[: len(before)] == before
+        if added > 0:
+            assert count_racks(found, after) == min(count_racks(found, before) + added, rack_count(found))
+
+
+@given(layouts.healthy(), st.data())
+def test_kept_replicas_use_most_racks(found: Layout, data: st.DataObject) -> None:
+    assume(found.topics)
+    topic = data.draw(st.sampled_from(sorted(found.topics)))
+    factor = data.draw(st.integers(1, 3))
+    want = PlacementRequest(topic, len(found.topics[topic]), factor)
+    for _, state, before, after in partitions(found, [want]):
+        assert state is not None
+        if len(before) > factor:
+            remaining = set(before) - {state.leader}
+            choices = itertools.combinations(sorted(remaining), factor - 1)
+            assert count_racks(found, after) == max(
+                count_racks(found, (*remainder, state.leader or 0)) for remainder in choices
+            )
+
+
+@given(scenes(st.just(Strategy.RACK_AWARE)))
+def test_rack_aware_placement_uses_every_rack_with_fewest_moves(scene: Scene) -> None:
+    found, wants = scene
+    for want, _, before, after in partitions(found, wants):
+        up = len(set(after) & live(found))
+        assert count_racks(found, after) == min(up, rack_count(found))
+        if len(before) == want.replication_factor:
+            assert len(set(after) - set(before)) == count_racks(found, after) - count_racks(found, before)
+
+
+@given(scenes())
+def test_placement_is_stable(scene: Scene) -> None:
+    found, wants = scene
+    assignments = place_all(found, wants)
+    topics = dict(found.topics)
+    for topic, assignment in assignments.items():
+        states = list(topics.get(topic, ()))
+        blank = layouts.layout(found.brokers, {topic: assignment}).topics[topic]
+        topics[topic] = (
+            *(replace(state, replicas=assignment[state.partition]) for state in states),
+            *blank[len(states) :],
+        )
+    after = Layout(found.brokers, topics)
+    kept = [want for want in wants if want.topic in assignments]
+    assert place_all(after, kept) == assignments
+
+
+@given(scenes(), st.randoms(use_true_random=False))
+def test_order_of_the_input_does_not_matter(scene: Scene, chance: random.Random) -> None:
+    found, wants = scene
+    brokers, topics, mixed = list(found.brokers), list(found.topics), list(wants)
+    for each in (brokers, topics, mixed):
+        chance.shuffle(each)  # type: ignore[arg-type]
+    turned = Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
+    assert place(mixed, turned) == place(wants, found)
+    assert rebalance(topics, turned) == rebalance(sorted(found.topics), found)
+
+
+@given(st.data(), st.integers(2, 4))
+def test_increase_without_racks_has_best_balance(data: st.DataObject, factor: int) -> None:
+    """Compared with all that could have been chosen, in small layouts."""
+    found = data.draw(layouts.healthy(racks=False, least=factor, most=4, replicas=factor))
+    ids = sorted(live(found))
+    rows = [(t, n, r) for t in sorted(found.topics) for n, r in enumerate(found.assignment(t))][:4]
+    kept = {t: found.assignment(t)[: 1 + max(n for u, n, _ in rows if u == t)] for t, _, _ in rows}
+    small = layouts.layout(found.brokers, kept)
+
+    def list_choices(replicas: Replicas) -> list[Replicas]:
+        others = [broker for broker in ids if broker not in replicas]
+        added = itertools.combinations(others, max(0, factor - len(replicas)))
+        return [(*replicas, *extra) for extra in added]
+
+    choices = itertools.product(*(list_choices(replicas) for _, _, replicas in rows))
+    wants = [PlacementRequest(topic, len(small.topics[topic]), factor) for topic in small.topics]
+    placed = [r for assignment in place_all(small, wants).values() for r in assignment]
+    assert _squares(ids, placed) == min(_squares(ids, option) for option in choices)
+
+
+def _squares(ids: Sequence[int], rows: Sequence[Replicas]) -> int:
+    counts = Counter(broker for replicas in rows for broker in replicas)
+    return sum(counts[broker] ** 2 for broker in ids)
+
+
+def rebalance_all(found: Layout, **options: object) -> tuple[Mapping[str, Assignment], Layout]:
+    """Everything after a rebalance, and the layout then."""
+    result = rebalance(found.topics, found, **options)  # type: ignore[arg-type]
+    assert not result.refused
+    return {**layouts.state_of(found), **result.assignments}, layouts.move_topics(found, result.assignments)
+
+
+@given(layouts.healthy())
+def test_rebalance_keeps_counts_and_does_not_worsen_balance(found: Layout) -> None:
+    after, _ = rebalance_all(found)
+    for topic in found.topics:
+        for old, new in zip(found.assignment(topic), after[topic], strict=True):
+            assert len(new) == len(set(new)) == len(old)
+            assert count_racks(found, new) >= count_racks(found, old)
+    before, now = balance(layouts.state_of(found), found.brokers), balance(after, found.brokers)
+    assert now.replica_spread <= before.replica_spread
+    assert now.leader_spread <= before.leader_spread
+    assert now.narrow <= before.narrow
+
+
+@given(layouts.healthy(), st.data())
+def test_second_rebalance_moves_no_replicas(found: Layout, data: st.DataObject) -> None:
+    add = data.draw(st.sets(st.sampled_from(sorted(live(found))), max_size=2))
+    _, after = rebalance_all(found, add=add)
+    assert not rebalance(after.topics, after, add=add).assignments
+
+
+@given(layouts.healthy(racks=False, least=2))
+def test_rebalance_without_racks_balances_with_fewest_moves(found: Layout) -> None:
+    before = balance(layouts.state_of(found), found.brokers)
+    after, _ = rebalance_all(found)
+    assert balance(after, found.brokers).replica_spread <= 1
+    share, extra = divmod(sum(before.replicas.values()), len(found.brokers))
+    fullest = sorted(before.replicas.values(), reverse=True)
+    excess = sum(max(0, count - share - (rank < extra)) for rank, count in enumerate(fullest))
+    assert moves(layouts.state_of(found), after).replicas == excess
+
+
+@given(layouts.healthy(least=3), st.data())
+def test_removed_broker_is_emptied_and_other_replicas_stay(found: Layout, data: st.DataObject) -> None:
+    remove = data.draw(st.sets(st.sampled_from(sorted(live(found))), min_size=1, max_size=2))
+    result = rebalance(found.topics, found, remove=remove)
+    left = [broker for broker in found.brokers if broker.id not in remove]
+    remaining = Layout(tuple(left), found.topics)
+    for topic in found.topics:
+        old_assignment = found.assignment(topic)
+        if topic in result.refused:
+            assert any(len(old) > len(left) for old in old_assignment)
+            continue
+        for old, new in zip(old_assignment, result.assignments.get(topic, old_assignment), strict=True):
+            assert not set(new) & remove
+            assert len(new) == len(set(new)) == len(old)
+            assert set(old) - remove <= set(new)
+            kept, came = tuple(set(old) - remove), len(set(old) & remove)
+            assert count_racks(remaining, new) == min(
+                count_racks(remaining, kept) + came, max(rack_count(remaining), count_racks(remaining, kept))
+            )
+            if not set(old) & remove:
+                assert new == old
+
+
+@given(layouts.healthy(least=2), st.data())
+def test_only_added_broker_receives_replicas_up_to_share(found: Layout, data: st.DataObject) -> None:
+    added = data.draw(st.sampled_from(sorted(live(found))))
+    before = balance(layouts.state_of(found), found.brokers)
+    after, _ = rebalance_all(found, add=[added])
+    share = -(-sum(before.replicas.values()) // len(found.brokers))
+    assert balance(after, found.brokers).replicas[added] <= max(share, before.replicas[added])
+    for topic in found.topics:
+        for old, new in zip(found.assignment(topic), after[topic], strict=True):
+            assert set(new) - set(old) <= {added}
+
+
+@given(layouts.layouts())
+def test_partitions_on_stopped_broker_are_not_rebalanced(found: Layout) -> None:
+    after = rebalance(found.topics, found).assignments
+    for topic, assignment in after.items():
+        for old, new in zip(found.assignment(topic), assignment, strict=True):
+            if not set(old) <= live(found):
+                assert new == old

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.model import FieldChange, Status
@@ -21,11 +17,9 @@ from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import narrow
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
-from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
@@ -36,10 +30,8 @@ from tests.support.plans.scenes import (
     create_topic,
     declare_placement,
     declare_topic,
-    judge_saved,
     list_statuses,
     plan_for,
-    save_plan,
     topic,
 )
 
@@ -55,11 +47,6 @@ def build_cluster(brokers: int = 3, sort: type[MemoryCluster] = MemoryCluster) -
     return cluster
 
 
-def place_topic(cluster: MemoryCluster, name: str, *replicas: Sequence[int]) -> None:
-    """Make a topic with its replicas on these brokers."""
-    laid_out(cluster, name, tuple(map(tuple, replicas)))
-
-
 def list_fields(plan: Plan) -> dict[str, FieldChange]:
     (planned,) = plan.changes
     return {field.path: field for field in fields_of(planned.change)}
@@ -73,10 +60,6 @@ def list_codes(plan: Plan) -> list[str]:
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
 
 
-def count_layouts(memory: MemoryCluster) -> Any:
-    return override(memory, layout=Mock(side_effect=memory.layout))
-
-
 def find_message(plan: Plan, code: str) -> str:
     (found,) = [found for found in plan.diagnostics if found.code == code]
     return found.message
@@ -86,34 +69,6 @@ def find_refusal(plan: Plan) -> str:
     (planned,) = plan.changes
     assert planned.status is Status.REFUSED
     return str(planned.reason)
-
-
-def test_replication_factor_increase_is_planned_with_placement(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2], [3], [1])
-    watched = count_layouts(memory)
-    plan = plan_for(watched, declare_topic("a", 4, 3))
-    (planned,) = plan.changes
-    assert planned.status is Status.PLANNED
-    assert plan.broker_validated
-    found = list_fields(plan)
-    assert list(found) == ["replicationFactor", "placement"]
-    assert found["placement"].before == "1,2,3,1"
-    for old, new in zip(((1,), (2,), (3,), (1,)), read_target(plan), strict=True):
-        assert (new[0], {*new}) == (old[0], {1, 2, 3})
-    assert not any(field.deferred for field in found.values())
-    assert found["placement"].assessment.hazard == "replica-move"
-    assert watched.layout.call_count == 1
-
-
-def test_added_partitions_are_placed(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, declare_topic("a", 4, 2))
-    found = list_fields(plan)
-    assert list(found) == ["partitions", "placement"]
-    assert read_target(plan)[:2] == ((1, 2), (2, 3))
-    assert found["placement"].assessment.hazard == ""
-    assert carry_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, read_target(plan)[2:])]
-    assert memory.layout().assignment("a") == read_target(plan)
 
 
 class Placing(MemoryCluster):
@@ -130,22 +85,13 @@ class Placing(MemoryCluster):
 
 def test_brokers_without_placement_support_place_new_partitions() -> None:
     cluster = build_cluster(sort=Placing)
-    place_topic(cluster, "a", [1, 2], [2, 3])
+    laid_out(cluster, "a", ((1, 2), (2, 3)))
     plan = plan_for(cluster, declare_topic("a", 4, 2))
     (planned,) = plan.changes
     assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
     assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
     message = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
     assert find_message(plan, "KF441") == message
-
-
-def test_static_placement_needs_broker_support() -> None:
-    cluster = build_cluster(sort=Placing)
-    place_topic(cluster, "a", [1, 2], [2, 3])
-    listed = declare_placement(declare_topic("a", 3, 2), "static", "1:2,2:3,3:1")
-    assert "(INVALID_REQUEST)" in find_refusal(plan_for(cluster, listed))
-    # What brokers refuse without places too stays refused.
-    assert find_refusal(plan_for(cluster, declare_topic("a", 4, 2, retention_ms="-7")))
 
 
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
@@ -157,7 +103,7 @@ def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
 
 
 def test_partitions_without_placement_are_placed_by_controller(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2, 3])
+    laid_out(memory, "a", ((1, 2, 3),))
     memory.stop_broker(3)
     plan = plan_for(memory, declare_topic("a", 2, 3))
     (planned,) = plan.changes
@@ -167,7 +113,7 @@ def test_partitions_without_placement_are_placed_by_controller(memory: MemoryClu
 
 
 def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
+    laid_out(memory, "a", ((1, 2), (2, 3)))
     memory.replicate(topic("a"), (2, 1))
     reason = find_refusal(plan_for(memory, declare_topic("a", 3, 2)))
     assert "its partitions have 1 to 2 replicas" in reason
@@ -175,7 +121,7 @@ def test_partitions_with_mixed_replication_are_not_increased(memory: MemoryClust
 
 
 def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1, 2], [2, 3])
+    laid_out(memory, "a", ((1, 2), (2, 3)))
     plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,3:1"))
     assert list_fields(plan)["placement"].after == "1:2,3:1"
     assert plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,2:3")).changes == ()
@@ -183,18 +129,9 @@ def test_static_placement_is_planned_as_listed(memory: MemoryCluster) -> None:
     assert list_fields(order)["placement"].assessment.hazard == ""
 
 
-def test_static_topic_is_created_as_listed(memory: MemoryCluster) -> None:
-    desired = declare_placement(declare_topic("a", 2, 2), "static", "1:3,3:2")
-    plan = plan_for(memory, desired)
-    assert plan.changes[0].status is Status.PLANNED
-    carry_out(memory, plan)
-    assert memory.layout().assignment("a") == ((1, 3), (3, 2))
-    assert plan_for(memory, desired).changes == ()
-
-
 def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
-    for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
-        place_topic(memory, name, replicas)
+    for name, replicas in (("a", ((1,),)), ("b", ((2,),)), ("c", ((1, 2),))):
+        laid_out(memory, name, replicas)
         memory.fill(topic(name), 1_000_000_000)
     plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 1, 2), declare_topic("c", 1, 2))
     message = find_message(plan, "KF429")
@@ -206,34 +143,9 @@ def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
 
 
-@pytest.mark.parametrize(
-    ("throttle", "duration", "rate"),
-    [
-        (5_000_000, "about 6 minutes at 5 MB/s per broker)", "at 5 MB/s per broker)"),
-        (None, "without a throttle)", "without a throttle)"),
-    ],
-)
-def test_saved_plan_shows_duration_at_configured_throttle(
-    memory: MemoryCluster, throttle: int | None, duration: str, rate: str
-) -> None:
-    for name in ("a", "b"):
-        place_topic(memory, name, [1], [1])
-        memory.fill(topic(name), 2_000_000_000)
-    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
-    assert " at 50 MB/s per broker" in find_message(plan, "KF429")
-    target = ClusterSettings("prod", ClientProperties(), moves=MoveOptions(throttle=throttle))
-    now = judge_saved(save_plan(plan), memory, target=target).plan
-    for name in ("a", "b"):
-        reason = list_fields(narrow(now, [f"Topic/{name}"]))["placement"].assessment.reason
-        assert reason == f"2 replicas are copied (1.9 GiB, {duration}"
-    message = find_message(now, "KF429")
-    assert message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
-    assert message.endswith(rate)
-
-
 def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
-        place_topic(memory, name, [1], [2])
+        laid_out(memory, name, ((1,), (2,)))
     assert not any(memory.reassign({("a", 0): (3,)}).values())
     plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
     assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
@@ -243,7 +155,7 @@ def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> 
 
 def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
-        place_topic(memory, name, [1], [2])
+        laid_out(memory, name, ((1,), (2,)))
     static = declare_placement(declare_topic("b", 2, 1), "static", "1,3")
     blind = override(memory, layout=fail(Unreachable("no answer in time")))
     plan = plan_for(blind, declare_topic("a", 4, 2, min_insync_replicas="2"), static)
@@ -259,7 +171,7 @@ def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> 
 
 def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
     for name in ("grows", "moves", "racks"):
-        place_topic(memory, name, [1, 2], [2, 3])
+        laid_out(memory, name, ((1, 2), (2, 3)))
     racks = declare_placement(declare_topic("racks", 2, 2), "rack-aware")
     veiled = override(memory, layout=lambda topics=None: replace(memory.layout(topics), reassigning=None))
     plan = plan_for(veiled, declare_topic("grows", 3, 2), declare_topic("moves", 2, 3), racks)
@@ -270,7 +182,7 @@ def test_unreadable_reassignments_refuse_moves(memory: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("unread", ["partition_sizes", "throttles"])
 def test_replicas_of_unknown_size_are_planned(memory: MemoryCluster, unread: str) -> None:
-    place_topic(memory, "a", [1], [2])
+    laid_out(memory, "a", ((1,), (2,)))
     plan = plan_for(override(memory, **{unread: fail(PermissionDenied("no"))}), declare_topic("a", 2, 2))
     assert list_fields(plan)["placement"].assessment.reason.startswith("2 replicas are copied")
     assert list_codes(plan) == ["KF416"]
@@ -281,13 +193,13 @@ def test_replicas_moved_during_planning_refuse_change(memory: MemoryCluster) -> 
         memory.execute([AddPartitions(topic("a"), 2, 3)])
         return memory.layout(topics)
 
-    place_topic(memory, "a", [1], [2])
+    laid_out(memory, "a", ((1,), (2,)))
     plan = plan_for(override(memory, layout=layout), declare_topic("a", 2, 2))
     assert "moved while the plan was made" in find_refusal(plan)
 
 
 def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1], [2], [3])
+    laid_out(memory, "a", ((1,), (2,), (3,)))
     first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
     assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
     plan = plan_for(memory, declare_topic("a", 3, 2))
@@ -298,19 +210,7 @@ def test_moves_left_by_killed_apply_are_continued(memory: MemoryCluster) -> None
     assert list_codes(plan) == []
 
 
-def test_plan_for_reading_reads_no_layout(memory: MemoryCluster) -> None:
-    place_topic(memory, "a", [1])
-    assert not any(memory.reassign({("a", 0): (1, 2)}).values())
-    watched = count_layouts(memory)
-    plan = build_plan(Request([declare_topic("a", 1, 2)], reading=True), watched, Settings(), None)
-    assert (plan.changes, watched.layout.call_count) == ((), 0)
-    plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
-    assert list_fields(plan)["placement"].before == "1"
-
-
 FACTORS = st.integers(1, 3)
-
-
 TOPICS = st.tuples(st.integers(1, 4), FACTORS, st.integers(0, 2), FACTORS, st.booleans())
 
 

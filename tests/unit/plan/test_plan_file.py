@@ -50,7 +50,6 @@ from kafkaform.plan.plan_signature import encode_signed_content
 from tests.support.golden import format_json as golden_json
 from tests.support.plans import strategies
 from tests.support.plans.damage import damage_json
-from tests.support.plans.json_places import places
 from tests.support.plans.risk import render_catalogue
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import examples
@@ -196,6 +195,15 @@ NOT_IN_THE_DIGEST = {
 """What says when, where, by whom and for whom a plan was made, and what was found."""
 
 
+JsonPath = tuple[str | int, ...]
+
+
+def list_places(node: object, path: JsonPath = ()) -> list[JsonPath]:
+    """List the paths of all values, that of the whole among them."""
+    children = node.items() if isinstance(node, dict) else enumerate(node if isinstance(node, list) else ())
+    return [path, *(found for key, child in children for found in list_places(child, (*path, key)))]
+
+
 def build_full_document() -> Any:
     """A plan in which every member has a value that can be changed."""
     create, update, delete = PLAN.changes
@@ -222,9 +230,6 @@ def _tamper_with(value: object) -> object:
             return f"{value or ''}x"
 
 
-JsonPath = tuple[str | int, ...]
-
-
 def edit_document(*edits: tuple[JsonPath, Any], document: Any = None) -> Any:
     """Build a document with other values, or what a function makes of the present ones, at some paths."""
     edited = copy.deepcopy(document) if document else build_document()
@@ -240,7 +245,7 @@ def test_digest_covers_every_member_except_listed() -> None:
     original = build_full_document()
     uncovered: set[str] = set()
     covered: set[str] = set()
-    for path in places(original)[1:]:
+    for path in list_places(original)[1:]:
         edited = edit_document((path, _tamper_with), document=original)
         name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         if edited != original:
@@ -346,7 +351,7 @@ JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refuse
 @given(st.data())
 def test_reader_and_schema_refuse_equal_documents(data: st.DataObject) -> None:
     d: Any = build_document()
-    *parents, key = data.draw(st.sampled_from([p for p in places(d) if p]))
+    *parents, key = data.draw(st.sampled_from([p for p in list_places(d) if p]))
     node = d
     for step in parents:
         node = node[step]
@@ -384,16 +389,6 @@ def test_invalid_schema_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         load_schema("bad")
 
 
-def test_packaged_schema_precedes_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "s.schema.json").write_text(json.dumps({"title": name}), encoding="utf-8")
-    monkeypatch.setattr(schema_files, "FOLDERS", (tmp_path / "none", tmp_path / "one", tmp_path / "two"))
-    load_schema.cache_clear()
-    assert load_schema("s") == {"title": "one"}
-    load_schema.cache_clear()
-
-
 def test_digest_uses_canonical_json() -> None:
     """As schemas/plan.schema.json says, so that others can check it."""
     made = {
@@ -415,12 +410,6 @@ def test_digest_uses_canonical_json() -> None:
 def write_placement(before: FieldValue, after: FieldValue) -> str:
     moved = Update(topic("a"), "id", (FieldChange("placement", before, after),))
     return plan_to_json(Plan("c", (PlannedChange(moved, Status.PLANNED),)), HEADER)
-
-
-@pytest.mark.parametrize(("before", "after"), [("1,2", "1:2,2:3"), ("1", "2,3"), ("2147483647", "1:2")])
-def test_placement_is_read_back(before: str, after: str) -> None:
-    (change,) = plan_from_json(write_placement(before, after), "plan.json")[0].changes
-    assert change.change == Update(topic("a"), "id", (FieldChange("placement", before, after),))
 
 
 INVALID = ("1:2", "1:1,1", "x", "", None, 2, "1: 2,2", "01,2", "-1,2", "2147483648,1")

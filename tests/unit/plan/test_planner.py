@@ -11,7 +11,6 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.core.model import (
     Delete,
     Desired,
-    Diagnostic,
     Facts,
     FieldValue,
     Intent,
@@ -26,21 +25,17 @@ from kafkaform.core.model import (
     Undeclared,
     Update,
 )
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.values import replace
-from kafkaform.plan.conclusion import narrow
-from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.planning import plan_from
 from kafkaform.plan.policy import Policy
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.topic.operations import AddPartitions, DeleteTopic
+from kafkaform.resources.topic.operations import DeleteTopic
 from kafkaform.resources.values import fields_of
 from tests.support.plans.risk import render_catalogue
-from tests.support.plans.rules import PathAsLocation
 from tests.support.plans.scenes import judge_by
 
 DAY = 86_400_000
@@ -109,21 +104,6 @@ def plan_update(desired: Desired, *topics: Observed) -> Update:
     return change
 
 
-def test_update_lists_different_fields_in_order() -> None:
-    desired = declare({"partitions": 2, "segment.ms": "5", "compression.type": None}, keyed=False)
-    change = plan_update(desired, live({"compression.type": "zstd", "segment.ms": "9"}))
-    assert change.uid == "id-t"
-    assert [(f.path, f.before, f.after, f.effective_before, f.effective_after) for f in change.fields] == [
-        ("partitions", 1, 2, 1, 2),
-        ("config.compression.type", "zstd", None, "zstd", "producer"),
-        ("config.segment.ms", "9", "5", "9", "5"),
-    ]
-    assert KINDS["Topic"].operations(change) == (
-        AlterConfigs(ref(), {"segment.ms": "5"}, ("compression.type",)),
-        AddPartitions(ref(), 1, 2),
-    )
-
-
 def test_delete_needs_consent() -> None:
     change = plan_change(tombstone(), live())
     assert isinstance(change.change, Delete)
@@ -150,45 +130,6 @@ def test_deletion_without_id_needs_second_consent() -> None:
         assert (refused.status, refused.reason) == (Status.REFUSED, f"{hazard} is forbidden on this cluster")
 
 
-@pytest.mark.parametrize(
-    ("own", "declared", "status"),
-    [
-        (None, DAY, Status.NEEDS_CONSENT),  # the default of 7d is cut
-        (None, 8 * DAY, Status.PLANNED),
-        (30 * DAY, None, Status.NEEDS_CONSENT),  # a reset to the default of 7d
-        (DAY, None, Status.PLANNED),
-        (30 * DAY, -1, Status.PLANNED),
-        (-1, 30 * DAY, Status.NEEDS_CONSENT),
-        (-1, None, Status.NEEDS_CONSENT),
-    ],
-)
-def test_retention_cut_is_judged_by_effective_value(
-    own: int | None, declared: int | None, status: Status
-) -> None:
-    desired = declare({"retention.ms": None if declared is None else str(declared)})
-    observed = live({} if own is None else {"retention.ms": str(own)})
-    assert plan_change(desired, observed).status is status
-
-
-def test_partition_decrease_refuses_whole_update() -> None:
-    desired = declare(
-        {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut from 7d": "yes"}
-    )
-    plan = build_plan([desired, declare({"segment.ms": "5"}, "u")], live({"partitions": 12}), live(name="u"))
-    first, second = plan.changes
-    assert first.status is Status.REFUSED
-    assert first.reason is not None
-    assert "cannot remove partitions" in first.reason
-    assert "kafkaform new topic" in str(first.remedy)
-    assert [f.path for f in fields_of(first.change)] == [
-        "partitions",
-        "config.retention.ms",
-        "config.segment.ms",
-    ]
-    assert second.status is Status.PLANNED
-    assert plan.consents == ()
-
-
 TWO_HAZARDS: Values = {"retention.ms": "1", "unclean.leader.election.enable": "true"}
 
 
@@ -205,25 +146,6 @@ def test_consents_keep_their_reasons() -> None:
     two = live({"partitions": 2})
     refused = build_plan([declare({"partitions": 1})], two)
     assert judge_again(refused, two, allow=(Grant.parse("destructive"),)) == refused
-
-
-@pytest.mark.parametrize(
-    ("flags", "status"),
-    [
-        ("Topic/t:retention-cut", Status.NEEDS_CONSENT),
-        ("Topic/t:retention-cut Topic/t:unclean-election", Status.PLANNED),
-        ("Topic/*:*-cut */t:unclean-*", Status.PLANNED),
-        ("destructive", Status.PLANNED),
-    ],
-)
-def test_consent_option_covers_matching_hazards(flags: str, status: Status) -> None:
-    grants = tuple(map(Grant.parse, flags.split()))
-    assert plan_change(declare(TWO_HAZARDS), live(), allow=grants).status is status
-    # The same flags at the time of the apply have same effective value on a saved plan.
-    saved = build_plan([declare(TWO_HAZARDS)], live())
-    assert judge_again(saved, live(), allow=grants) == build_plan(
-        [declare(TWO_HAZARDS)], live(), allow=grants
-    )
 
 
 EXTRA: Values = {"retention.ms": str(30 * DAY), "segment.ms": "5"}
@@ -253,13 +175,6 @@ def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
         unset = plan_update(declare({"segment.ms": None}, undeclared=undeclared), live({"segment.ms": "5"}))
         assert [(f.path, f.after) for f in unset.fields] == [("config.segment.ms", None)]
     assert build_plan([declare(dict.fromkeys(THROTTLE))], live(THROTTLE)) == Plan("cluster", unchanged=1)
-
-
-def test_declared_ignored_or_protected_topic_is_changed() -> None:
-    internal = declare({"segment.ms": "5"}, "_schemas")
-    assert plan_change(internal, live(name="_schemas"), ignore=NameGlobs(("_*",))).status is Status.PLANNED
-    desired = declare({"segment.ms": "5"}, deletion_protection=True)
-    assert plan_change(desired, live(), protected=("t",)).status is Status.PLANNED
 
 
 @pytest.mark.parametrize(
@@ -326,30 +241,6 @@ def test_invisible_topic_is_never_created(desired: Desired) -> None:
     assert "Topic/t is not visible to this account: not authorised" in found.message
 
 
-def test_diagnostics_are_sorted_by_severity_and_location() -> None:
-    warning = Diagnostic("KF2", Severity.WARNING, "w")
-    error, info = Diagnostic("KF9", Severity.ERROR, "e"), Diagnostic("KF1", Severity.INFO, "i")
-    notes = (warning, error, replace(warning, location=Location("b", 2)), info)
-    plans = [plan_from([], Observation({}, diagnostics=order), FACTS) for order in (notes, notes[::-1])]
-    assert plans[0] == plans[1]
-    assert [d.code for d in plans[0].diagnostics] == ["KF9", "KF2", "KF2", "KF1"]
-
-
-def test_plan_is_narrowed_by_globs_of_kind_and_name() -> None:
-    plan = build_plan([declare(name=n) for n in ("a.1", "a.2", "b.1")])
-    assert [c.ref.name for c in narrow(plan, ["Topic/a.*"]).changes] == ["a.1", "a.2"]
-    assert narrow(plan, ["topic/*", "a.1"]).changes == ()
-    assert narrow(plan, ["Topic/a.*"]).subset
-    assert not narrow(plan, ["*"]).subset
-    assert narrow(replace(plan, subset=True), ["*"]).subset  # it was a part of all before
-
-
-def list_idle_consents(desired: Desired, *topics: Observed) -> list[Diagnostic]:
-    findings = build_plan([desired], *topics).diagnostics
-    assert {finding.code for finding in findings} <= {"KF417"}
-    return [*findings]
-
-
 CUT: Values = {"retention.ms": "5"}
 IDLE: dict[str, tuple[Desired, Values]] = {
     "for what is done": (declare(CUT, allow={"retention-cut from 9ms": "T-1"}), CUT),
@@ -370,29 +261,10 @@ IDLE: dict[str, tuple[Desired, Values]] = {
 def test_idle_consent_messages_match_golden(golden: SnapshotAssertion) -> None:
     messages = {}
     for name, (desired, values) in IDLE.items():
-        (finding,) = list_idle_consents(desired, live(values))
+        (finding,) = build_plan([desired], live(values)).diagnostics
+        assert finding.code == "KF417"
         messages[name] = f"{finding.severity.value}, {finding.message} ({finding.suggestion})"
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
-
-
-def test_suggested_consents_name_each_value_once() -> None:
-    """Also where two fields have one scope, and where another line covers the change already."""
-    cuts: Values = {"retention.ms": "5", "retention.bytes": "5"}
-    unlimited = live({"retention.ms": "-1", "retention.bytes": "-1"})
-    (finding,) = list_idle_consents(declare(cuts, allow={"retention-cut": "T-1"}), unlimited)
-    assert str(finding.suggestion).count("retention-cut from") == 1
-    kept = {"retention-cut": "T-1", "retention-cut from 3d": "T-2"}
-    for finding in list_idle_consents(declare(cuts, allow=kept), unlimited):
-        assert "retention-cut from 3d: T-2" in str(finding.suggestion)
-    desired, values = IDLE["for any value, beside one for this"]
-    (finding,) = list_idle_consents(desired, live(values))
-    assert "retention-cut from" not in str(finding.suggestion)
-
-
-def test_used_consent_is_not_idle() -> None:
-    cut = declare(CUT, allow={"retention-cut from 9ms": "hold ended"})
-    assert list_idle_consents(cut, live({"retention.ms": "9"})) == []
-    assert list_idle_consents(tombstone(allow={"delete of id-t": "unused"})) == []
 
 
 WEEK, MONTH = str(7 * DAY), str(30 * DAY)
@@ -418,25 +290,3 @@ def test_each_field_of_hazard_needs_consent() -> None:
     plan = build_plan([whole], there)
     assert [change.status for change in plan.changes] == [Status.PLANNED]
     assert [consent.reason for consent in plan.consents] == ["T-2; T-1"]
-
-
-def test_saved_plan_keeps_consents_of_applied_changes() -> None:
-    cut: Values = {"retention.ms": "1"}
-    desired = [declare(cut, name, allow={"retention-cut from 7d": name}) for name in ("t", "u")]
-    plan = build_plan(desired, live(), live(name="u"))
-    assert [c.reason for c in judge_again(plan, live(cut), live(name="u")).consents] == ["t", "u"]
-    done = build_reading(live(cut), live(cut, "u"))
-    assert diff_saved(SavedPlan(plan, {}), done, FACTS) == ()
-
-
-@pytest.mark.parametrize(("layer", "place"), [("", PLACE), ("profile/events", Location("kafkaform.yaml", 9))])
-def test_change_from_profile_is_located_in_profile(layer: str, place: Location) -> None:
-    class InLayer(PathAsLocation):
-        def __call__(self, _path: str) -> Location:
-            return Location("kafkaform.yaml", 9)
-
-        def find_layer(self, _path: str) -> str:
-            return layer
-
-    planned = plan_change(replace(declare({"segment.ms": "5"}), locations=InLayer()), live())
-    assert (planned.layer, planned.location) == (layer, place)

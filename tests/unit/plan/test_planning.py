@@ -1,4 +1,4 @@
-"""Making a plan: which cluster, what the rules say, and what the brokers say."""
+"""Making a plan: which cluster, what rules and brokers say, groups beside their topics, and prices."""
 
 from __future__ import annotations
 
@@ -9,66 +9,48 @@ from typing import Any
 
 import pytest
 
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.cli.plan import exit_code
-from kafkaform.config import client_properties
-from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Costs, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.core.model import Create, Desired, Intent, Observation, ResourceRef, Severity, Status, Update
+from kafkaform.core.model import Create, Desired, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
-from kafkaform.core.plans import AffectedConsumer, Plan
+from kafkaform.core.plans import CostChange
 from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
 from kafkaform.plan import validation
-from kafkaform.plan.conclusion import narrow
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.resources.consent import Grant
-from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.resources.values import fields_of
+from kafkaform.plan.summary import describe_cost
+from kafkaform.report.plan import render_plan, render_plan_markdown
+from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import override
+from tests.support.plans.audit import HEADER
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
     WEEK,
     FakeClock,
     Watched,
-    absent,
     create_topic,
+    declare_reader,
     declare_topic,
     group_ref,
     list_statuses,
     plan_for,
-    save_plan,
     topic,
 )
 
 
-def build_target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings:
-    properties, problems = client_properties.parse({"bootstrap.servers": "k:9092"}, lambda _: None)
-    assert not problems
-    return ClusterSettings("prod", properties, cluster_id=cluster_id, forbid=forbid)
-
-
-def list_reasons(plan: Plan) -> dict[str, str | None]:
-    return {change.ref.name: change.reason for change in plan.changes}
-
-
 def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
-    watched = Watched(memory)
+    watched, target = Watched(memory), ClusterSettings("prod", ClientProperties(), cluster_id="other")
     with pytest.raises(KafkaformError, match="id memory, but other is configured") as error:
-        build_plan(Request([declare_topic("a")]), watched, Settings(), build_target("other"))
+        build_plan(Request([declare_topic("a")]), watched, Settings(), target)
     assert error.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
-
-
-def test_planning_changes_no_resource(memory: MemoryCluster) -> None:
-    create_topic(memory, "doomed")
-    before = list(memory.executed)
-    watched = Watched(memory)
-    plan_for(watched, declare_topic("new"), absent("doomed"))
-    assert memory.executed == before
-    assert watched.requests == []
-    assert len(watched.readings) == 1
 
 
 def test_rule_error_refuses_resource(memory: MemoryCluster) -> None:
@@ -87,16 +69,6 @@ def test_rule_error_refuses_resource(memory: MemoryCluster) -> None:
     assert [d.severity for d in warned.diagnostics] == [Severity.WARNING]
 
 
-def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
-    for name in "ab":
-        create_topic(memory, name, retention_ms=WEEK)
-    meant = declare_topic("a", retention_ms=DAY, allow={"retention-cut": "meant"})
-    request = Request([meant, declare_topic("b", 6, retention_ms=WEEK)])
-    plan = build_plan(request, memory, Settings(), build_target("memory", "retention-*"))
-    assert (plan.cluster_id, list_statuses(plan)) == ("memory", {"a": Status.REFUSED, "b": Status.PLANNED})
-    assert list_reasons(plan)["a"] == "retention-cut is forbidden on this cluster"
-
-
 def test_operation_rejected_by_brokers_is_refused(memory: MemoryCluster) -> None:
     for name in ("cut", "old"):
         create_topic(memory, name, retention_ms=WEEK)
@@ -105,7 +77,7 @@ def test_operation_rejected_by_brokers_is_refused(memory: MemoryCluster) -> None
     plan = plan_for(memory, declare_topic("a", 3, 9), declare_topic("b"), cut, grown)
     refused = dict.fromkeys(("a", "cut", "old"), Status.REFUSED)
     assert list_statuses(plan) == {**refused, "b": Status.PLANNED}
-    reasons = list_reasons(plan)
+    reasons = {change.ref.name: change.reason for change in plan.changes}
     assert "(INVALID_REPLICATION_FACTOR)" in (reasons["a"] or "")
     assert "nonsense.key" in (reasons["old"] or "")
     assert plan.broker_validated
@@ -177,62 +149,103 @@ def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error
     assert [d.code for d in plan.diagnostics] == ["KF414"]
 
 
-def test_sizes_are_read_once_for_topics_at_risk(memory: MemoryCluster) -> None:
-    for name in ("cut", "doomed", "more", "same"):
-        create_topic(memory, name, retention_ms=WEEK)
-    memory.fill(topic("cut"), 3 * 2**30)
-    watched = Watched(memory)
-    safe = (declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
-    plan_for(watched, *safe)
-    assert watched.weighed == []
-    risky = (declare_topic("cut", retention_ms=DAY), absent("doomed"))
-    plan = plan_for(watched, *risky, *safe, declare_topic("same", retention_ms=WEEK))
-    assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
-    cut = plan.changes[0].change
-    assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
+def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:
+    return cluster.groups(["g"]).groups["g"].committed
 
 
-def test_pruning_keeps_topics_not_owned(memory: MemoryCluster) -> None:
-    for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
-        create_topic(memory, name)
-    settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
-    request = Request([declare_topic("mine.a")], prune=True, allow=(Grant("*", "delete"),))
-    plan = build_plan(request, memory, settings, None)
-    assert list_statuses(plan) == {"mine.b": Status.PLANNED}
-    assert plan.unmanaged == (topic("mine.kept"), topic("other"))
-    needs = build_plan(replace(request, allow=()), memory, settings, None)
-    assert list_statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
-    left = build_plan(replace(request, prune=False), memory, settings, None)
-    assert (left.changes, left.unmanaged) == ((), (topic("mine.b"), *plan.unmanaged))
-    subset = build_plan(replace(request, subset=True), memory, settings, None)
-    assert (subset.changes, subset.unmanaged) == ((), ())
+def test_group_starts_in_topics_of_own_plan(memory: MemoryCluster) -> None:
+    create_topic(memory, "grown", partitions=1)
+    memory.write("grown", 0, 7)
+    group = declare_reader("grown", "new", start="latest")
+    desired = [declare_topic("grown", 4), declare_topic("new", 2), group]
+    plan = plan_for(memory, *desired)
+    assert [type(change.change) for change in plan.changes] == [Update, Create, Create]
+    assert apply(plan, memory, ApplyOptions(clock=FakeClock().clock)).complete
+    nothing = dict.fromkeys([*(("grown", n) for n in range(4)), ("new", 0), ("new", 1)], 0)
+    assert read_committed(memory) == {**nothing, ("grown", 0): 7}
+    assert plan_for(memory, *desired).changes == ()
 
 
-def declare_group(group: str, team: str, *topics: str) -> Desired:
-    return Desired(group_ref(group), {}, Intent(labels={"team": team}, spec={"topics": list(topics)}))
+def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", partitions=2)
+    memory.write("a", 0, 9)
+    memory.commit("g", {("a", 0): 5})
+    plan = plan_for(memory, declare_topic("a", 2), declare_reader("a", start="latest"))
+    assert plan.changes == ()
+    assert "KF406" in {note.code for note in plan.diagnostics}
+    assert read_committed(memory) == {("a", 0): 5}
 
 
-def test_findings_keep_resource_references(memory: MemoryCluster) -> None:
-    cut, wrong = declare_topic("a", retention_ms=DAY), declare_topic("b", min_insync_replicas="4")
-    plan = build_plan(Request([cut, wrong, declare_group("g", "t", "a")]), memory, Settings(), None)
-    about = {(found.code, str(found.ref)) for found in plan.diagnostics}
-    assert {("KF111", "Topic/a"), ("KF109", "Topic/b"), ("KF420", "ConsumerGroup/g")} <= about
-    assert save_plan(plan).diagnostics == plan.diagnostics
-    assert {str(found.ref) for found in narrow(plan, ["Topic/a"]).diagnostics} == {"Topic/a"}
+def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
+    memory.commit("g", {})
+    (change,) = build_plan(Request([Desired(group_ref(), None)]), memory, Settings(), None).changes
+    assert change.status is Status.NEEDS_CONSENT
 
 
-def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:
-    create_topic(memory, "same", 3, 1)
-    changes, same = declare_topic("changes", retention_ms=WEEK), declare_topic("same")
-    desired = [
-        replace(changes, intent=replace(changes.intent, labels={"team": "checkout"})),
-        replace(same, intent=replace(same.intent, labels={"team": "platform"})),
-        declare_group("both", "analytics", "same", "changes"),
-        declare_group("none", "platform", "same"),
-        replace(declare_group("gone", "platform", "changes"), state=None),
-    ]
-    plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
-    assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
-    assert plan.readers == (AffectedConsumer(group_ref("both"), ("changes",), "analytics"),)
-    assert save_plan(plan).readers == plan.readers
-    assert narrow(plan, ["Topic/other"]).readers == ()
+def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topic(memory, "a")
+    memory.commit("g", {("a", 0): 5})
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        memory.commit("g", {("a", 0): 6})
+
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
+    plan = plan_for(memory, declare_topic("a"), Desired(group_ref(), None))
+    assert "KF407" in {note.code for note in plan.diagnostics}
+    assert len(naps) == 1
+
+
+def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
+    assert [change.status for change in plan.changes] == [Status.PLANNED]
+    assert "KF419" in {note.code for note in plan.diagnostics}
+
+
+GB = 10**9
+TARGET = ClusterSettings("prod", ClientProperties({}), costs=Costs("EUR", 0.5, 0.25))
+
+
+def price(*desired: Desired) -> CostChange:
+    with MemoryCluster() as cluster:
+        cluster.execute([CreateTopic(topic("t"), 4, 3, {})])
+        cluster.fill(topic("t"), 4 * GB)
+        plan = plan_for(cluster, *desired, target=TARGET, prune="t")
+    assert plan.cost is not None
+    return plan.cost
+
+
+@pytest.mark.parametrize(
+    ("desired", "per_month", "replicas", "added", "uncounted"),
+    [
+        # 12 replicas of 0.25, and 12 GB of 0.5.
+        ((), "-9.00", -12, -12 * GB, 0),
+        ((declare_topic("t", 4, 3),), "0.00", 0, 0, 0),
+        ((declare_topic("t", 8, 3),), "3.00", 12, 0, 0),
+        ((declare_topic("t", 4, 2),), "-3.00", -4, -4 * GB, 0),
+        ((declare_topic("t", 4, 3, retention_bytes=str(GB // 2)),), "-3.00", 0, -6 * GB, 0),
+        ((declare_topic("t", 4, 3, retention_ms="1000"),), "0.00", 0, 0, 1),
+        ((declare_topic("t", 4, 3), declare_topic("new", 6, 3)), "4.50", 18, 0, 1),
+    ],
+)
+def test_plan_is_priced_by_replicas_and_live_sizes(
+    desired: tuple[Desired, ...], per_month: str, replicas: int, added: int, uncounted: int
+) -> None:
+    cost = price(*desired)
+    assert (cost.per_month, cost.replicas, cost.bytes) == (per_month, replicas, added)
+    assert len(cost.uncounted) == uncounted
+
+
+def test_cost_is_in_every_report_and_saved_plan() -> None:
+    with MemoryCluster() as cluster:
+        plan = plan_for(cluster, declare_topic("new", 6, 3), target=TARGET)
+        unpriced = plan_for(cluster, target=replace(TARGET, costs=None))
+    line = "Costs 4.50 EUR a month (18 more replicas); not counted: the data of 1 new topic"
+    assert plan.cost is not None
+    assert describe_cost(plan.cost) == line
+    assert line in render_plan(plan, HEADER).plain
+    assert line in render_plan_markdown(plan, HEADER)
+    assert plan_from_json(plan_to_json(plan, HEADER), "plan.json")[0].cost == plan.cost
+    assert unpriced.cost is None

@@ -9,13 +9,12 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.settings import Settings
-from kafkaform.core.errors import SkewReportError
 from kafkaform.core.model import Desired, Diagnostic, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.values import fields_of
-from spark_validation.results import Estimate, NewestPart, TopicResult
+from spark_validation.results import Estimate, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import QUIET, create_topic
 from tests.support.skew.scenes import (
@@ -89,12 +88,6 @@ def test_hot_key_is_named_as_indivisible(memory: MemoryCluster) -> None:
     assert "no partition count divides" not in read_reason(plan_topic(memory, grow(), even))
 
 
-def test_bytes_are_predicted_for_policy_by_bytes(memory: MemoryCluster) -> None:
-    topic = build_result(byte_ratio=UNSURE, what_ifs=[what_if(6, FINE, SURE)])
-    reason = read_reason(plan_topic(memory, grow(by="bytes"), topic))
-    assert reason.endswith("from 2.1 (1.9 to 2.3) to 2.4 (2.3 to 2.5) times the mean")
-
-
 WITHHELD = "30 % of the records with a key are on partitions that no known partitioner chose."
 COMMAND = "`kafkaform skew a --what-if 6`"
 
@@ -124,18 +117,6 @@ def test_missing_prediction_suggests_command(
     assert only_change(plan).status is Status.PLANNED
 
 
-def test_prediction_is_compared_with_current_count(memory: MemoryCluster) -> None:
-    """Older records lie as an earlier count had them: what they make of the ratio, no increase mends."""
-    topic = build_result(ratio=Estimate.exact(2.3), what_ifs=[what_if(3, FINE), what_if(6, SURE)])
-    plan = plan_topic(memory, grow(limit=LIMIT), topic)
-    predicted = "from 1.2 (1.1 to 1.3) to 2.4 (2.3 to 2.5) times the mean (in the log it has 2.3 now)"
-    assert predicted in read_reason(plan)
-    assert only_change(plan).status is Status.REFUSED
-    assert "the policy allows 2, and it has 1.2 (1.1 to 1.3) with 3 now" in str(only_change(plan).reason)
-    same = build_result(ratio=FINE, what_ifs=[what_if(3, FINE), what_if(6, SURE)])
-    assert "in the log" not in read_reason(plan_topic(memory, grow(limit=LIMIT), same))
-
-
 LIMIT = 2.0
 
 
@@ -160,41 +141,9 @@ def test_increase_certainly_breaking_policy_is_refused(
     assert (only_change(plan).status, list_codes(plan)) == (status, said)
 
 
-@pytest.mark.parametrize(
-    ("newest", "status", "severity"), [(True, Status.PLANNED, "warning"), (False, Status.REFUSED, "error")]
-)
-def test_policy_of_current_records_does_not_refuse_increase(
-    memory: MemoryCluster, newest: bool, status: Status, severity: str
-) -> None:
-    shares = (Estimate.exact(1 / 3),) * 3
-    part = NewestPart(0, 1, shares, shares, FINE, FINE) if newest else None
-    topic = replace(build_result(ratio=FINE, what_ifs=[what_if(6, SURE)]), now=part)
-    plan = plan_topic(memory, grow(limit=LIMIT, of="now"), topic)
-    assert only_change(plan).status is status
-    assert ("KF506", severity) in list_codes(plan)
-
-
 def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:
     topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
     assert only_change(plan_topic(memory, grow(limit=LIMIT), topic)).status is Status.REFUSED
-
-
-def test_refusal_can_be_softened_or_waived(memory: MemoryCluster) -> None:
-    topic = build_result(what_ifs=[what_if(6, SURE)])
-    grown = grow(limit=LIMIT)
-    for severity, expected in {"warning": [("KF506", "warning")], "off": []}.items():
-        plan = plan_topic(memory, grown, topic, rules={"KF506": severity})
-        assert (only_change(plan).status, list_codes(plan)) == (Status.PLANNED, expected)
-    waived = grow(limit=LIMIT, waivers={"KF506": "TICKET-1"})
-    plan = plan_topic(memory, waived, topic)
-    assert only_change(plan).status is Status.PLANNED
-    assert [(finding.code, finding.waived) for finding in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
-
-
-def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
-    request = Request([declare_policy()], skew=report(build_result(), cluster_id="other"))
-    with pytest.raises(SkewReportError, match="the skew report is of cluster other, not of memory"):
-        build_plan(request, memory, Settings(), None)
 
 
 def test_report_without_cluster_is_noted(memory: MemoryCluster) -> None:

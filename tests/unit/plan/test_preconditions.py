@@ -19,19 +19,15 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.plan.preconditions import REPLACED, RemainingChange, Superseded, find_remaining
-from kafkaform.resources.groups import Group, Member
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import create_topic, group_ref, topic
+from tests.support.plans.scenes import create_topic, topic
 
 A = topic("a")
 
 
 def build_observation(uid: str = "id-1", **fields: FieldValue) -> Observation:
-    return Observation({A: Observed(A, uid, paths(fields))}, frozenset({A}))
-
-
-def paths(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
-    return {k if k == "partitions" else f"config.{k.replace('_', '.')}": v for k, v in fields.items()}
+    state = {k if k == "partitions" else f"config.{k.replace('_', '.')}": v for k, v in fields.items()}
+    return Observation({A: Observed(A, uid, state)}, frozenset({A}))
 
 
 NOTHING = Observation({})
@@ -58,14 +54,6 @@ def find_reason(change: Create | Update | Delete, observation: Observation) -> s
     return superseded.reason
 
 
-def test_value_changed_since_plan_supersedes_update() -> None:
-    assert find_remaining(CHANGE, build_observation(partitions=6, retention_ms="1000")) == DONE
-    reason = find_reason(CHANGE, build_observation(partitions=4, retention_ms=""))
-    assert "partitions is now 4; the plan saw 3 and sets 6" in reason
-    assert 'retention.ms is now ""; the plan saw unset and sets 1000' in reason
-    assert isinstance(find_remaining(CHANGE, build_observation(partitions=4)), Superseded)
-
-
 @pytest.mark.parametrize(
     ("path", "saw", "live"),
     [
@@ -83,14 +71,6 @@ def test_values_are_compared_by_the_types_of_kafka(path: str, saw: str, live: st
     assert find_remaining(Create(A, {path: saw}), observation) == DONE
 
 
-def test_unset_differs_from_empty_and_from_the_default() -> None:
-    unset = update(field("config.cleanup.policy", "compact", None))
-    assert find_remaining(unset, build_observation(cleanup_policy="compact")) == RemainingChange(unset)
-    assert find_remaining(unset, build_observation()) == DONE
-    for policy in ("", "delete"):
-        assert isinstance(find_remaining(unset, build_observation(cleanup_policy=policy)), Superseded)
-
-
 @pytest.mark.parametrize(
     ("partitions", "least", "left"),
     [
@@ -102,11 +82,6 @@ def test_unset_differs_from_empty_and_from_the_default() -> None:
 def test_deferred_fields_remain_until_applied(partitions: int, least: str, left: RemainingChange) -> None:
     live = build_observation(partitions=partitions, min_insync_replicas=least)
     assert find_remaining(update(PARTITIONS, LATER), live) == left
-
-
-def test_deferred_field_changed_since_plan_supersedes_update() -> None:
-    live = build_observation(partitions=3, min_insync_replicas="3")
-    assert isinstance(find_remaining(update(PARTITIONS, LATER), live), Superseded)
 
 
 def test_group_in_use_since_plan_supersedes_deletion(memory: MemoryCluster) -> None:
@@ -131,24 +106,6 @@ def test_deleted_or_recreated_resource_is_not_updated() -> None:
     assert find_remaining(update(unset, uid=None), NOTHING) == DONE
     for change in (update(unset), update(unset, RETENTION, uid=None)):
         assert find_reason(change, NOTHING) == "it was deleted since the plan"
-
-
-def test_remaining_creation_follows_existing_resource() -> None:
-    change = Create(A, {"partitions": 3, "config.retention.ms": "1000"})
-    assert find_remaining(change, NOTHING) == RemainingChange(change)
-    assert find_remaining(change, build_observation(partitions=3, retention_ms="1000")) == DONE
-    beside = build_observation(partitions=3, retention_ms="1000", segment_ms="9")
-    assert find_remaining(change, beside) == DONE
-    reason = find_reason(change, build_observation(partitions=4))
-    assert "it now exists, with partitions 4 instead of 3, retention.ms unset instead of 1000" in reason
-
-
-def test_remaining_deletion_follows_existing_resource() -> None:
-    delete = Delete(A, "id-1", {"partitions": 3}, SAFE)
-    for partitions in (3, 6):
-        assert find_remaining(delete, build_observation(partitions=partitions)) == RemainingChange(delete)
-    assert find_remaining(delete, NOTHING) == DONE
-    assert find_remaining(delete, build_observation("id-2", partitions=3)) is REPLACED
 
 
 @pytest.mark.parametrize(
@@ -185,11 +142,3 @@ def test_remaining_fields_are_decided_individually(
         if other[key] not in {before[key], after[key]}:
             moved = Observation({A: Observed(A, "id-1", {**live, key: other[key]})})
             assert find_reason(change, moved).count(" is now ") == 1
-
-
-def test_completed_update_of_group_in_use_is_done() -> None:
-    ref, path = group_ref(), "config.consumer.session.timeout.ms"
-    in_use = Group("g", "consumer", "Stable", members=(Member("m"),))
-    observed = Observed(ref, None, {path: "50000"}, live=in_use)
-    change = Update(ref, None, (FieldChange(path, None, "50000"),))
-    assert find_remaining(change, Observation({ref: observed})) == DONE

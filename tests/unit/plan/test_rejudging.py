@@ -7,10 +7,8 @@ from typing import cast
 
 import pytest
 
-from kafkaform.apply.executor import apply
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
-from kafkaform.core.apply_result import Result
 from kafkaform.core.model import (
     SAFE,
     Change,
@@ -36,7 +34,6 @@ from tests.support.plans.scenes import (
     DAY,
     QUIET,
     WEEK,
-    Watched,
     absent,
     create_topic,
     declare_topic,
@@ -101,34 +98,6 @@ def test_loss_that_a_plan_does_not_name_is_refused(
     assert "is destructive" in str(change.reason)
     assert f"and {claimed.risk.label}" in str(change.reason)
     assert KINDS["Topic"].operations(change.change) == KINDS["Topic"].operations(find_change(plan).change)
-
-
-def test_other_disruption_of_the_same_risk_needs_no_new_plan(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", retention_ms=WEEK)
-    wanted = replace(declare_topic("t", 6, retention_ms=WEEK), intent=Intent(keyed=True))
-    plan = claim_risk(plan_for(memory, wanted), RiskAssessment(Risk.DISRUPTIVE, "replica-move"))
-    assert find_change(judge_again(plan, memory)).status is Status.PLANNED
-
-
-def test_apply_uses_observation_of_judgement(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
-    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
-    assert find_change(judge_again(plan, memory)).status is Status.PLANNED
-    alter_config(memory, "t", "cleanup.policy", "delete")  # while somebody was asked
-    watched = Watched(memory)
-    made_again = judge_saved(plan, watched, settings=Settings(rules=QUIET))
-    report = apply(made_again.plan, watched, observation=made_again.observation)
-    assert [result.result for result in report.results] == [Result.REFUSED]
-    assert watched.requests == []
-    assert len(watched.readings) == 1
-
-
-def test_plan_may_be_stricter_than_current_state(memory: MemoryCluster) -> None:
-    create_topic(memory, "t", retention_ms=WEEK)
-    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY)))
-    alter_config(memory, "t", "cleanup.policy", "compact")  # nothing would be lost by it now
-    assert find_change(judge_again(plan, memory)).status is Status.NEEDS_CONSENT
-    assert find_change(judge_again(plan, memory, "Topic/t:retention-cut")).status is Status.PLANNED
 
 
 def test_cut_that_became_destructive_is_refused(memory: MemoryCluster) -> None:

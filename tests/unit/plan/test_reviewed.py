@@ -215,18 +215,7 @@ def test_undeclared_config_is_reset_when_gone() -> None:
     assert compare_plans(reset, plan(), replace(unseen, state={"config.segment.ms": None})).notes
 
 
-def test_equivalent_value_is_applied() -> None:
-    change = plan(update(FieldChange("config.cleanup.policy", "delete", "compact,delete")))
-    assert compare_plans(change, plan(), declare(config_cleanup_policy="delete,compact")).notes
-
-
 GONE = Desired(topic("a"), None)
-
-
-@pytest.mark.parametrize("desired", [(), (GONE,)])
-def test_completed_deletion_is_noted(desired: tuple[Desired, ...]) -> None:
-    assert compare_plans(plan(DELETE), plan(), *desired).notes
-    assert not list_differences(plan(DELETE), plan(), *desired)
 
 
 @pytest.mark.parametrize(

@@ -100,27 +100,12 @@ def test_group_starts_on_successor_after_end_of_predecessor(cluster: MemoryClust
     assert (str(change.ref), change.status) == ("ConsumerGroup/g", Status.PLANNED)
 
 
-def test_group_waits_for_quiet_predecessor(cluster: MemoryCluster) -> None:
-    write_now(cluster)
-    cluster.commit("g", {("old", 0): 10, ("old", 1): 1})
-    assert plan(cluster).changes == ()
-    with cluster.transaction("new"):
-        assert plan(cluster).changes == ()
-
-
 def test_group_waits_for_open_transaction(cluster: MemoryCluster) -> None:
     cluster.commit("g", {("old", 0): 11, ("old", 1): 0})
     with cluster.transaction("old", 0):
         cluster.write("old", 0, 1)
         assert plan(cluster).changes == ()
         assert "transaction 'tx' (producer 1, epoch 0)" in follow(cluster).notes[0]
-
-
-def test_new_group_does_not_wait(memory: MemoryCluster) -> None:
-    create_topic(memory, "old", 2)
-    memory.write("old", 0, 10)
-    create_topic(memory, "new", 1)
-    assert [str(change.ref) for change in plan(memory).changes] == ["ConsumerGroup/g"]
 
 
 @pytest.mark.parametrize(
@@ -168,13 +153,6 @@ def test_stage_of_group_follows_offsets_and_members(
     assert ([group.stage for group in succession.groups], succession.verdict) == ([stage], verdict)
 
 
-def test_late_producer_holds_succession(cluster: MemoryCluster) -> None:
-    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
-    write_now(cluster)
-    (group,) = follow(cluster).groups
-    assert (group.stage, group.remaining) == (GroupStage.MOVED_EARLY, 1)
-
-
 def test_producers_of_late_records_are_named(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.write("old", 0, 1, producer=3)  # long ago
     assert follow(cluster).notes == []
@@ -193,13 +171,6 @@ def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:
     cluster.commit("other", READ_ALL)
     stages = {group.name: group.stage for group in follow(cluster).groups}
     assert stages == {"g": GroupStage.STOPPED, "other": GroupStage.UNDECLARED}
-
-
-def test_deleted_predecessor_ends_succession(memory: MemoryCluster) -> None:
-    create_topic(memory, "new", 1)
-    succession = follow(memory)
-    assert succession.verdict is SuccessionVerdict.OVER
-    assert "is gone" in succession.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -232,31 +203,6 @@ def test_record_has_each_step(cluster: MemoryCluster) -> None:
     run, _ = recorded_apply(judge_saved(saved, cluster).plan, cluster)
     (step,) = entries_of(cluster, run)["old"].successions
     assert step.step == "predecessor deleted"
-
-
-def test_second_succession_begins_after_first(cluster: MemoryCluster) -> None:
-    """The tombstone of the first predecessor, and `succeeds` of the second, may stay meanwhile."""
-    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
-    manifests = absent("old"), SUCCESSOR, NEXT, declare_reader("next")
-    cluster.write("new", 0, 5)
-    assert carry_out(cluster, *manifests) == ["Topic/next", "Topic/old"]
-    assert carry_out(cluster, *manifests) == []
-    cluster.commit("g", {("new", 0): 5})
-    assert carry_out(cluster, *manifests) == ["ConsumerGroup/g"]
-    assert carry_out(cluster, absent("old"), absent("new"), *manifests[2:]) == ["Topic/new"]
-    assert cluster.groups(["g"]).groups["g"].committed == {("next", 0): 0}
-
-
-@pytest.mark.parametrize("last", ["next", "last"])
-def test_group_does_not_skip_a_succession(cluster: MemoryCluster, last: str) -> None:
-    create_topic(cluster, "next", 1)
-    create_topic(cluster, "last", 1)
-    cluster.commit("g", READ_ALL)
-    successors = SUCCESSOR, NEXT, declare_successor("last", "next")
-    plan = plan_for(cluster, declare_topic("old", 2), *successors, declare_reader(last))
-    assert plan.changes == ()
-    (note,) = (note for note in plan.diagnostics if note.code == "KF218")
-    assert "it reads old, and has not moved to" in note.message
 
 
 def test_later_succession_waits_for_earlier_groups(cluster: MemoryCluster) -> None:
@@ -429,13 +375,6 @@ def test_opening_removes_only_the_denial(
     assert carry_out(closed, *declared) == []
 
 
-def test_prune_keeps_acls_of_everyone_during_a_succession(closed: MemoryCluster, tmp_path: Path) -> None:
-    for closes in (True, False):
-        pruned = plan_for(closed, *load_closing(tmp_path, closes), prune="User:*")
-        assert ("Access/User:*" in [str(change.ref) for change in pruned.changes]) is not closes
-        assert "allow Describe" not in str(pruned.changes)
-
-
 def test_tombstone_takes_the_denial_along(closed: MemoryCluster, tmp_path: Path) -> None:
     declared = load_closing(tmp_path, True, old="absent")
     give(closed, "User:a", "allow Write on topic new")
@@ -459,22 +398,6 @@ def test_denial_stays_with_a_predecessor_that_stays(
     plan = plan_for(closed, *declared)
     assert list_changes(plan) == [("Topic/old", Status.REFUSED), ("Access/User:*", Status.REFUSED)]
     assert "it stays until the deletion of Topic/old is applied" in str(plan.changes[1].reason)
-
-
-def test_denial_of_a_predecessor_that_is_gone_is_removed(closed: MemoryCluster, tmp_path: Path) -> None:
-    del closed._contents.topics["old"]
-    declared = load_closing(tmp_path, True, old="absent")
-    assert carry_out(closed, *declared) == ["Access/User:*"]
-    assert carry_out(closed, *declared) == []
-
-
-@pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
-def test_nothing_is_opened_without_acls(
-    cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str
-) -> None:
-    plan = plan_for(cluster, *load_closing(tmp_path, closes, old=old))
-    assert "Access/User:*" not in [str(change.ref) for change in plan.changes]
-    assert "KF420" not in [note.code for note in plan.diagnostics]
 
 
 def test_closing_without_predecessor_is_invalid(tmp_path: Path) -> None:

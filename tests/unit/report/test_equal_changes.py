@@ -7,11 +7,11 @@ import re
 import pytest
 
 from kafkaform.config.settings import Settings
-from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, RiskAssessment, Severity, Status
-from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.model import Desired, Location
+from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.equal_changes import equal_changes, mask_name
+from kafkaform.report.equal_changes import equal_changes
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
@@ -51,18 +51,14 @@ def scene_of(scene: str, number: int) -> Plan:
     return build_plan(Request(desired), memory, settings, None)
 
 
-def names_in(plan: Plan) -> list[str]:
-    return [planned.ref.name for planned in plan.changes]
-
-
 @pytest.mark.parametrize("number", [1, 2, 20])
 @pytest.mark.parametrize("scene", SCENES)
 def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> None:
     plan = scene_of(scene, number)
     text, markdown = render_plan(plan, width=80).plain, render_plan_markdown(plan)
-    for name in names_in(plan):
-        assert re.search(rf"\b{name}\b", text)
-        assert f"`Topic/{name}`" in markdown
+    for planned in plan.changes:
+        assert re.search(rf"\b{planned.ref.name}\b", text)
+        assert f"`{planned.ref}`" in markdown
     assert scene == "create" or "…" not in text
     (entry,) = equal_changes(plan.changes)
     assert len(entry.changes) == number
@@ -73,24 +69,16 @@ def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> N
         assert max(len(text.splitlines()), len(markdown.splitlines())) <= SCREEN
 
 
-def different_scene() -> Plan:
-    """A plan that gives each of some topics another number of partitions; they hold other amounts of data."""
-    memory = MemoryCluster()
-    names = [f"orders-{i:03}" for i in range(20)]
-    for name in names:
+def test_different_changes_of_field_are_grouped_with_values(memory: MemoryCluster) -> None:
+    desired = []
+    for i in range(20):
+        name = f"orders-{i:03}"
         create_topic(memory, name, 6, retention_ms=WEEK)
-        memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
-    desired = [
-        replace(declare_topic(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
-        for i, name in enumerate(names)
-    ]
-    desired = [replace(item, intent=replace(item.intent, keyed=None)) for item in desired]
+        memory.fill(topic(name), (i + 1) << 20)
+        wanted = declare_topic(name, 7 + i, retention_ms=WEEK)
+        desired.append(replace(wanted, intent=replace(wanted.intent, keyed=None)))
     settings = Settings(rules={**QUIET, "KF401": "off", "KF404": "off"})
-    return build_plan(Request(desired), memory, settings, None)
-
-
-def test_different_changes_of_field_are_grouped_with_values() -> None:
-    plan = different_scene()
+    plan = build_plan(Request(desired), memory, settings, None)
     text = render_plan(plan, HEADER, width=80).plain
     assert len(text.splitlines()) <= 60
     assert "orders-000 (6 → 7, 85.7 %, 1.0 MiB)" in text
@@ -102,52 +90,3 @@ def test_different_changes_of_field_are_grouped_with_values() -> None:
     assert "`partitions: as listed`" in markdown
     verbose = render_plan(plan, HEADER, verbose=True).plain
     assert verbose.count("disruptive: partition-increase") == 20
-
-
-def test_refusal_explained_by_finding_refers_to_finding() -> None:
-    plan = scene_of("increase", 20)
-    message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
-    refused = tuple(
-        replace(change, status=Status.REFUSED, reason=f"KF404: {message}", remedy=advice)
-        for change in plan.changes
-    )
-    finding = Diagnostic("KF404", Severity.ERROR, message, None, advice)
-    plan = replace(plan, changes=refused, diagnostics=(finding,))
-    for report in (render_plan(plan, HEADER).plain, render_plan_markdown(plan, HEADER)):
-        assert report.count(message) == 1
-        assert report.count(advice) == 1
-        assert "KF404, see the errors" in report
-
-
-def test_consents_of_few_resources_are_written_as_options() -> None:
-    plan = scene_of("cut", 3)
-    text = render_plan(plan).plain
-    flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
-    assert f"consent: {flags}\n" in text
-    assert 'metadata.annotations: kafkaform/allow: "retention-cut from 7d: <why>"' in text
-
-
-def test_changes_with_different_text_are_not_grouped() -> None:
-    lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
-    planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
-    remaining = [
-        replace(planned, status=Status.NEEDS_CONSENT),
-        replace(planned, reason="because"),
-        replace(planned, remedy="instead"),
-        replace(planned, change=Delete(topic("a"), "1", {"partitions": 2}, lost)),
-        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, hazard="other"))),
-        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, reason="some of a is lost"))),
-        replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, remedy=None))),
-    ]
-    for second in remaining:
-        assert len(equal_changes([planned, second])) == 2
-    equal = Delete(topic("b"), "2", {}, replace(lost, reason="all of b is lost", remedy="copy b"))
-    (entry,) = equal_changes([planned, PlannedChange(equal, Status.PLANNED)])
-    assert isinstance(entry.shown.change, Delete)
-    assert entry.shown.change.assessment.reason == "all of NAME is lost"
-
-
-def test_mask_name_replaces_whole_words_only() -> None:
-    assert mask_name("delete orders, or orders-2 and reorders", "orders") == (
-        "delete NAME, or orders-2 and reorders"
-    )

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import AuditRecord, AuditResult
 from kafkaform.audit.trail import Trail
 from kafkaform.cli.output import RENDERERS, render
 from kafkaform.config.manifests.edit_files import EditedFile
 from kafkaform.config.manifests.editing import Edit, EditResult
+from kafkaform.core.errors import OutcomeUnknown, RequestRejected, Unreachable
 from kafkaform.core.health import Health, Quorum
 from kafkaform.core.model import (
     Create,
@@ -59,13 +62,24 @@ from kafkaform.plan.rebalancing import Rebalance
 from kafkaform.report.fleet import ClusterReport, FailedCluster
 from kafkaform.resources.groups import Group, Member, Position
 from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, TopicWriter
+from kafkaform.resources.topic.operations import AddPartitions
 from spark_validation.arrivals import TopicArrivals
 from tests.support.golden import format_json
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.applies import apply_everything
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, drift_in
-from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
+from tests.support.plans.moves import fail, override
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    Watched,
+    absent,
+    create_topic,
+    declare_topic,
+    plan_for,
+    topic,
+)
 
 HEADER = PlanHeader(
     "0.1.0",
@@ -417,6 +431,42 @@ def balance_scenes() -> dict[str, Scene]:
 # --- applies and files -----------------------------------------------------------------------------
 
 
+def apply_scenes() -> dict[str, Scene]:
+    """An apply in which each sort of thing happens once or twice."""
+    memory = MemoryCluster()
+    for name in ("changed", "cut", "doomed", "fewer", "half", "moved", "late"):
+        create_topic(memory, name, retention_ms=WEEK)
+    desired = [
+        declare_topic("changed", 6, 3, retention_ms="1209600000"),
+        declare_topic("cut", retention_ms=DAY, cleanup_policy="compact"),
+        absent("doomed"),
+        declare_topic("failed"),
+        declare_topic("fewer", 1),
+        declare_topic("half", 6, retention_ms=None, segment_ms=DAY, allow={"retention-cut": "meant"}),
+        declare_topic("moved", 6, retention_ms=WEEK),
+        declare_topic("late", 6, retention_ms=WEEK),
+        declare_topic("new", 12),
+        declare_topic("same"),
+    ]
+    blind = override(memory, layout=fail(Unreachable("no answer")))  # no replicas are moved then
+    plan = plan_for(blind, *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
+    create_topic(memory, "same")
+    memory.execute([AddPartitions(topic("moved"), 3, 4)])
+    refusal = RequestRejected(
+        "not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners"
+    )
+    memory.fail_next(refusal, topic("failed"))
+    memory.fail_next(OutcomeUnknown("no answer in time"), topic("half"), carried_out=True)
+    stop = Event()
+
+    def after(_: object) -> None:
+        if len(watched.requests) == 2:
+            stop.set()
+
+    watched = Watched(memory, after=after)
+    return {"apply": Scene("apply", apply(plan, watched, ApplyOptions(stop=stop, clock=FakeClock().clock)))}
+
+
 def history_scenes() -> dict[str, Scene]:
     story = Story()
     story.add("create", "new", {"partitions": (None, 3), RETENTION: (None, WEEK)})
@@ -540,10 +590,6 @@ WIDER_TABLES = ("arrivals", "status")
 def list_words(text: str) -> list[str]:
     """Return the words of a report, sorted, without the marks that layouts put between them."""
     return sorted(filter(None, (word.strip(":·") for word in text.split())))
-
-
-def apply_scenes() -> dict[str, Scene]:
-    return {"apply": Scene("apply", apply_everything())}
 
 
 EACH_REPORT = (

@@ -50,11 +50,6 @@ def build(name: str) -> SkewReport:
     return report(*(scene(part) for part in SCENES[name]), created_at=CREATED)
 
 
-def build_overview() -> SkewReport:
-    hot, empty, own, balanced = map(scene, ("hot key", "empty", "an own partitioner, many keys", "balanced"))
-    return report(failing(hot), empty, own, add_unknown_policy(balanced), created_at=CREATED)
-
-
 def build_variants() -> list[tuple[TopicResult, TopicResult]]:
     """Return topics that no analysis above has, each with the one that it differs from."""
     hot, even = samples.hot(), samples.build_balanced()
@@ -89,17 +84,13 @@ def test_skew_reports_match_golden(name: str, golden: SnapshotAssertion) -> None
 
 def test_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
     """Return the lines above the topics, each of which is shown as in a report of its own."""
-    made = build_overview()
+    hot, empty, own, balanced = map(scene, ("hot key", "empty", "an own partitioner, many keys", "balanced"))
+    made = report(failing(hot), empty, own, add_unknown_policy(balanced), created_at=CREATED)
     text, markdown = render_skew(made, width=80).plain, render_skew_markdown(made)
     assert text.partition("\n\nhot-key: ")[0] + "\n" == golden(name="overview.txt")
     assert markdown.partition("\n\n<details>")[0] + "\n" == golden(name="overview.md")
     alone = render_skew(report(made.topics[1]), width=80).plain
     assert alone.partition("\n\n")[2] in text
-
-
-def test_large_skew_report_matches_golden(golden: SnapshotAssertion) -> None:
-    made = report(samples.large())
-    assert render_skew(made, width=None).plain + "\n" == golden(name="large.txt")
 
 
 def test_skew_variants_match_golden(golden: SnapshotAssertion) -> None:

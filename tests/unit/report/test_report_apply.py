@@ -1,18 +1,74 @@
-"""Tests of the report of an apply, for a reader in the middle of the night and for programs."""
+"""The progress of moves, and the report of an apply."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
-from kafkaform.core.model import Create, Delete, ResourceRef, Risk, RiskAssessment, Status
-from kafkaform.core.plans import PlannedChange
+from kafkaform.core.apply_result import ApplyReport
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.report.apply import apply_to_json, render_apply
+from kafkaform.report.moves import Pace, format_progress
+from kafkaform.resources.replicas.moves import MoveProgress
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.applies import NO
 from tests.support.plans.scenes import FakeClock, create_topic, declare_topic, plan_for, topic
+
+MIB = 1024**2
+NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION")
+BEGUN = MoveProgress(1, 1, 0, 12, 0, 80 * MIB, 50_000_000)
+ALL = "80.0 MiB, 0 of 12 partitions"
+NONE = f"nothing of {ALL}"
+LIMIT = "at most 50 MB/s per broker"
+
+
+@pytest.mark.parametrize(
+    ("changed", "left_s", "expected"),
+    [
+        ({}, None, f"{NONE}, {LIMIT}"),
+        ({"throttle": 300_000}, None, f"{NONE}, at most 300000 bytes/s per broker"),
+        ({"bytes_done": MIB}, 200.0, f"1.0 MiB of {ALL}, {LIMIT}, about 3 minutes left"),
+        ({"throttle": None, "stalled": "it is down"}, 9.0, f"{NONE}, no progress for a while: it is down"),
+        ({"batch": 2, "batches": 3, "throttle": None}, None, f"{NONE}, batch 2 of 3"),
+        # Nothing is copied, so that no throttle holds it back.
+        ({"bytes_total": 0}, None, "0 of 12 partitions"),
+    ],
+)
+def test_progress_is_formatted(changed: Mapping[str, Any], left_s: float | None, expected: str) -> None:
+    assert format_progress(replace(BEGUN, **changed), left_s) == expected
+
+
+def test_remaining_time_follows_copy_rate() -> None:
+    pace = Pace()
+    assert pace.left_s(BEGUN) is None
+    # What was there when it was first looked at, as of a move that is joined, was not copied meanwhile.
+    pace.add_reading(replace(BEGUN, bytes_done=40 * MIB), 100.0)
+    assert pace.left_s(replace(BEGUN, bytes_done=40 * MIB)) is None
+    later = replace(BEGUN, bytes_done=60 * MIB)
+    pace.add_reading(later, 110.0)
+    assert pace.left_s(later) == pytest.approx(10.0)
+
+
+def test_remaining_time_is_unknown_without_progress() -> None:
+    pace = Pace()
+    for bytes_done, now_s in ((0, 100.0), (20 * MIB, 110.0), (20 * MIB, 119.0)):
+        reading = replace(BEGUN, bytes_done=bytes_done)
+        pace.add_reading(reading, now_s)
+    assert pace.idle_s == 0
+    assert pace.left_s(reading) is not None
+    pace.add_reading(reading, 140.0)
+    assert (pace.idle_s, pace.left_s(reading)) == (30.0, None)
+    assert "no progress for 30 seconds" in format_progress(reading, pace.left_s(reading), pace.idle_s)
+    later = replace(BEGUN, bytes_done=30 * MIB)
+    pace.add_reading(later, 141.0)
+    assert pace.left_s(later) is not None
+
 
 # --- text ------------------------------------------------------------------------------------------
 
@@ -42,27 +98,11 @@ def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     assert "…" not in verbose
 
 
-def test_untried_creations_are_summarized_and_deletions_listed() -> None:
-    lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
-    doomed = [f"z{i:03}" for i in range(250)]
-    changes: list[Create | Delete] = [
-        *(Create(topic(f"t{i:03}"), {"partitions": 3}) for i in range(300)),
-        *(Delete(topic(name), "id", {}, lost) for name in doomed),
-    ]
-    planned = [PlannedChange(change, Status.PLANNED) for change in changes]
-    results = tuple(ResourceResult(each, Result.NOT_TRIED, "stopped") for each in planned)
-    lines = render_apply(ApplyReport(results, interrupted=True)).plain.split("\n")
-    assert "  … 100 more not tried: topics t200 to t299 (--verbose lists them)" in lines
-    title = lines.index("  ! 250 topics  delete not tried")
-    assert lines[title + 1].strip().split(", ") == doomed
-    assert lines[-1].startswith("Interrupted: 550 not tried.")
-
-
-# --- hostile text ----------------------------------------------------------------------------------
-
-
 def test_invisible_resource_makes_apply_incomplete() -> None:
     report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
     assert not report.complete
     assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
     assert "1 not visible. Not complete." in render_apply(report).plain
+
+
+# --- hostile text ----------------------------------------------------------------------------------

@@ -247,17 +247,3 @@ def test_sections_share_limit_and_count_omitted(number: int) -> None:
         )
         assert written.count(f"- `{start}") + left_out == number
         assert written.count(f"- `{start}") > 0
-
-
-def test_terminal_lists_few_entries_unless_verbose() -> None:
-    section = Section(range(9), lambda n: Item(f"entry {n}"), title="Numbers", few=3)
-    short, long = (render_page(ReportDocument("t", [section]), verbose=v).plain for v in (False, True))
-    assert (short.count("entry"), long.count("entry")) == (3, 9)
-    assert "… 6 more" in short
-
-
-@pytest.mark.parametrize(("width", "lines"), [(80, 1), (30, 2), (16, 3)])
-def test_mark_and_text_are_wrapped_in_narrow_terminal(width: int, lines: int) -> None:
-    item = Item([TextSpan("a.long.name")], "1 → 2", mark=TextSpan("disruptive", Role.WARNING))
-    text = render_page(ReportDocument("", [item], indent=0), width=width).plain
-    assert len(text.split("\n")) == lines

@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, Location, ResourceRef, Status
+from kafkaform.core.model import Desired, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
-from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
+from kafkaform.inspect.drift import Drift
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
@@ -26,11 +26,11 @@ from kafkaform.report.drift_wording import describe_field_since, describe_resour
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
-from kafkaform.report.remediation import CommandContext, describe_line, plan_acceptance, plan_restoration
+from kafkaform.report.remediation import CommandContext, describe_line, plan_acceptance
 from kafkaform.resources import KINDS
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
-from tests.support.plans.drift import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
+from tests.support.plans.drift import ELSEWHERE, HERE, drift_in, drifts
 from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2026-11-03T12:00:00Z")
@@ -63,33 +63,6 @@ def text(drift: Drift, **more: Any) -> str:
 
 
 # --- text ------------------------------------------------------------------------------------------
-
-
-def test_safe_drift_is_summarized(memory: MemoryCluster) -> None:
-    shorter, longer = ([f"{name}{i:03}" for i in range(210)] for name in ("shorter", "longer"))
-    for name in shorter:
-        create_topic(memory, name, retention_ms=DAY)
-    for name in longer:
-        create_topic(memory, name, retention_ms=MONTH)
-    drift = drift_in(
-        memory,
-        *(declare_topic(f"missing{i:03}") for i in range(210)),
-        *(declare_topic(name, retention_ms=WEEK) for name in [*shorter, *longer]),
-    )
-    lines = text(drift, width=80).splitlines()
-    titles = {line.split()[0] for line in lines if line.startswith("  Topic/")}
-    assert titles == {
-        *(f"Topic/missing{i:03}" for i in range(200)),
-        *(f"Topic/{name}" for name in [*shorter[:200], *longer]),
-    }
-    assert "  … 10 more missing: topics missing200 to missing209 (--verbose lists them)" in lines
-    at = lines.index("  … 10 more that differ: retention.ms of topics shorter200 to shorter209")
-    assert lines[at + 1] == "  (--verbose lists them)"
-    verbose = text(drift, verbose=True).splitlines()
-    assert sum(line.startswith("  Topic/") for line in verbose) == 630
-    assert not [
-        line for line in verbose if "more (" in line or "more missing" in line or "that differ" in line
-    ]
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT, None])
@@ -201,13 +174,6 @@ def test_age_of_missing_or_present_resource_is_described(
 # --- how it is settled -----------------------------------------------------------------------------
 
 
-def test_glob_characters_in_name_are_escaped(memory: MemoryCluster) -> None:
-    (drifted,) = drift_in(memory, declare_topic("a")).resources
-    drifted = replace(drifted, desired=replace(drifted.desired, ref=ResourceRef("ConsumerGroup", "a*[b]?")))
-    command = plan_restoration(drifted, HERE).command
-    assert command == "kafkaform apply --target 'ConsumerGroup/a[*][[]b][?]'"
-
-
 OVERRIDDEN = MANIFEST + "  overrides:\n    prod: {config: {retention.bytes: 1GiB}}\n"
 
 
@@ -255,14 +221,18 @@ def test_suggested_edit_follows_manifest_form(
     assert [describe_line(line) for line in plan_acceptance(drift.resources[0], HERE).lines][:1] == expected
 
 
-# --- Markdown --------------------------------------------------------------------------------------
-
-
-def test_markdown_is_bounded_and_counts_omitted(memory: MemoryCluster) -> None:
+def test_long_drift_is_summarized(memory: MemoryCluster) -> None:
     drift = drift_in(memory, *(declare_topic(f"topic-{i:04}") for i in range(300)))
+    shown, whole = (text(drift, verbose=verbose).splitlines() for verbose in (False, True))
+    assert [sum(line.startswith("  Topic/") for line in lines) for lines in (shown, whole)] == [200, 300]
+    left_out = "topics topic-0200 to topic-0299 (--verbose lists them)"
+    assert f"  … 100 more missing: {left_out}" in shown
     written = render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT)
     assert len(written) <= MIN_LIMIT
     assert "more resources left out; `kafkaform drift --verbose` lists them" in written
+
+
+# --- Markdown --------------------------------------------------------------------------------------
 
 
 # --- the others ------------------------------------------------------------------------------------
@@ -279,18 +249,6 @@ def test_foreign_text_is_escaped_in_text_json_and_annotations(drift: Drift) -> N
     assert end == ""
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
     assert not verdict.startswith("::")
-
-
-def test_annotations_are_located_in_manifests(memory: MemoryCluster) -> None:
-    create_topic(memory, "orders", retention_ms=DAY)
-    place = Location("orders.yaml", 9, 3)
-    orders = replace(declare_topic("orders", retention_ms=WEEK), location=place)
-    first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
-    assert first.startswith(
-        "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
-    )
-    assert first.endswith("%0Arestore: kafkaform apply --target Topic/orders")
-    assert verdict.startswith("Drift: 1 resource differs")
 
 
 def samples(written: str) -> dict[tuple[str, ...], float]:
@@ -323,11 +281,6 @@ def test_drift_metrics_match_report(memory: MemoryCluster) -> None:
     cut = declare_topic("cut", retention_ms=DAY)
     drift = drift_in(memory, cut, absent("gone", uid=gone), *named)
     assert samples(drift_metrics(drift, "prod", 12.5)) == expected
-
-
-def test_metrics_omit_what_was_not_requested() -> None:
-    nobody = find_drift(Plan("memory"), [], NO_RECORD, unmanaged=Unmanaged.IGNORE)
-    assert not [key for key in samples(drift_metrics(nobody, "prod", 1)) if key[0] == "kafkaform_unmanaged"]
 
 
 @pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])

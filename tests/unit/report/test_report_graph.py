@@ -5,22 +5,15 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.report.graph import Graph, LiveGraph, build_graph, graph_to_json, render_dot, render_mermaid
-from kafkaform.resources.groups import Group, Position
-from kafkaform.resources.name_globs import NameGlobs
-from tests.support.plans.scenes import topic
+from kafkaform.report.graph import LiveGraph, build_graph, graph_to_json, render_dot, render_mermaid
+from tests.support.plans.scenes import group_ref, topic
 from tests.support.plans.strategies import hostile_text
-
-
-def group(name: str) -> ResourceRef:
-    return ResourceRef("ConsumerGroup", name)
 
 
 def build_desired(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
@@ -28,64 +21,11 @@ def build_desired(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
     return Desired(ref, {}, Intent(labels=labels, spec={"topics": list(topics)} if topics else {}))
 
 
-def live(groups: Iterable[Group], *topics: str) -> LiveGraph:
-    lags = {group(item.name): item.lags for item in groups}
-    return LiveGraph(frozenset([*map(topic, topics), *lags]), lags)
-
-
-def reader(name: str, *lags: tuple[str, int | None]) -> Group:
-    ends = [Position(read, i, None if lag is None else 0, 0, lag) for i, (read, lag) in enumerate(lags)]
-    return Group(name, "classic", "Stable", positions=tuple(ends))
-
-
-CHANGELOGS = NameGlobs(("*-changelog",))
-SHOP = [
-    build_desired(topic("orders.v1"), team="checkout"),
-    build_desired(topic("carts.v1")),
-    build_desired(group("shop"), "orders.v1", "slip.v1", team="shop"),
-    build_desired(group("audit"), "orders.v1"),
-]
-
-
-def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
-    return [(e.topic.name, e.resource.name, e.declared, e.live, e.lag) for e in graph.edges]
+ORDERS = build_desired(topic("orders.v1"), team="checkout")
 
 
 def test_tombstones_are_not_in_graph() -> None:
-    assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
-
-
-def test_ignored_topic_named_by_manifest_is_live() -> None:
-    desired = [build_desired(group("g"), "app-changelog")]
-    graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
-    assert edges(graph) == [("app-changelog", "g", True, True, 2)]
-    assert graph.nodes[0].live
-
-
-def test_mermaid_graph_is_rendered() -> None:
-    groups = [reader("shop", ("orders.v1", 1200)), reader("stray", ("orders.v1", 0))]
-    graph = build_graph([SHOP[0], SHOP[2]], live(groups, "orders.v1"))
-    assert render_mermaid(graph).split("\n") == [
-        "flowchart LR",
-        '  topic_orders_v1[("orders.v1<br/>checkout")]',
-        '  topic_slip_v1[("slip.v1<br/>undeclared<br/>does not exist")]:::undeclared',
-        '  consumergroup_shop(["shop<br/>shop"])',
-        '  consumergroup_stray(["stray<br/>undeclared"]):::undeclared',
-        '  topic_orders_v1 -->|"lag 1,200"| consumergroup_shop',
-        '  topic_orders_v1 -.->|"lag 0"| consumergroup_stray',
-        '  topic_slip_v1 -->|"reads nothing"| consumergroup_shop',
-        "  classDef undeclared stroke-dasharray: 5 5",
-    ]
-
-
-def test_json_graph_is_rendered() -> None:
-    data = json.loads(graph_to_json(build_graph([SHOP[0], build_desired(group("g"), "orders.v1")])))
-    node = {"declared": True, "live": None}
-    assert data["nodes"] == [
-        {"id": "Topic/orders.v1", "kind": "Topic", "name": "orders.v1", "team": "checkout", **node},
-        {"id": "ConsumerGroup/g", "kind": "ConsumerGroup", "name": "g", "team": None, **node},
-    ]
-    assert data["edges"] == [{"topic": "orders.v1", "group": "g", "lag": None, **node}]
+    assert build_graph([Desired(topic("gone"), None), Desired(group_ref("gone"), None)]).nodes == ()
 
 
 def test_subjects_are_linked_to_topics() -> None:
@@ -93,7 +33,7 @@ def test_subjects_are_linked_to_topics() -> None:
         ResourceRef("Subject", name) for name in ("orders.v1-value", "orders.v1-key", "com.acme.Order")
     ]
     seen = LiveGraph(frozenset({topic("orders.v1"), *subjects}), {})
-    graph = build_graph([SHOP[0], *map(build_desired, subjects[::2])], seen)
+    graph = build_graph([ORDERS, *map(build_desired, subjects[::2])], seen)
     assert render_mermaid(graph).split("\n")[-3:] == [
         "  topic_orders_v1 -.- subject_orders_v1_key",
         "  topic_orders_v1 --- subject_orders_v1_value",
@@ -139,8 +79,9 @@ def mermaid_labels(shown: str) -> list[str]:
 
 @given(st.lists(st.tuples(hostile_text(min_size=1), hostile_text(min_size=1), hostile_text()), max_size=4))
 def test_hostile_names_are_escaped_in_graph(found: list[tuple[str, str, str]]) -> None:
-    desired = [build_desired(group(name), read, team=team) for name, read, team in found]
-    graph = build_graph(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
+    desired = [build_desired(group_ref(name), read, team=team) for name, read, team in found]
+    lags = {group_ref(name): {read: 3} for name, read, _ in found}
+    graph = build_graph(desired, LiveGraph(frozenset([topic("other"), *lags]), lags))
     names = [printable(node.ref.name) for node in graph.nodes]
 
     shown = render_mermaid(graph)

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.audit.entries import AuditRecord
-from kafkaform.audit.trail import Trail
 from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.values import replace
-from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.support.plans.audit import Story
 from tests.support.plans.scenes import DAY, WEEK
@@ -25,32 +23,6 @@ RETENTION = "config.retention.ms"
 @pytest.fixture
 def story() -> Story:
     return Story()
-
-
-def words(story: Story, earlier: int = 0) -> list[str]:
-    return render_history(story.entries[::-1], earlier).plain.splitlines()
-
-
-def test_commit_of_dirty_checkout_is_marked(story: Story) -> None:
-    commit = "0123456789abcdef0123456789abcdef01234567-dirty"
-    entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
-    assert words(story)[0].endswith("  commit 0123456789ab-dirty")
-    setting = Trail(story.entries).settings(entry.ref, RETENTION)[0]
-    assert apply_words(setting).endswith("by alice (commit 0123456789ab-dirty)")
-
-
-def test_latest_apply_is_listed_first(story: Story) -> None:
-    story.add("update", "orders", {"partitions": (1, 2)})
-    for number in (1, 2, 10):
-        story.add("update", f"t{number}", {"partitions": (1, 2)}, id=f"run9.{number}", run="run9")
-    heads = [line.split()[0] for line in words(story) if line and not line.startswith(" ")]
-    assert heads == ["run9", "run0"]
-    assert [line.split()[1] for line in words(story) if " Topic/" in line] == [
-        "run9.1",
-        "run9.2",
-        "run9.10",
-        "run0.1",
-    ]
 
 
 def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotAssertion) -> None:
@@ -65,18 +37,10 @@ def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotA
     story.add("update", "done", fields, done=["partitions"])
     story.add("update", "unsure", fields, result="failed", in_doubt=[RETENTION], message="no answer")
     story.add("delete", "g", {f"offsets.orders:{n}": (n, None) for n in range(40)}, kind="ConsumerGroup")
-    text = "\n".join(words(story, 7))
-    assert text == golden(name="results.txt")
+    assert render_history(story.entries[::-1], 7).plain.rstrip("\n") == golden(name="results.txt")
     document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
     (in_doubt,) = (change for change in document["changes"] if change["name"] == "unsure")
     assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]
-
-
-def test_clusters_are_named_if_several(story: Story) -> None:
-    story.add("update", "orders", {"partitions": (1, 2)})
-    assert "cluster" not in words(story)[0]
-    story.add("update", "orders", {"partitions": (1, 2)}, cluster_id="other")
-    assert words(story)[0].endswith("  cluster other")
 
 
 @given(st.data())
@@ -104,12 +68,3 @@ def test_recorded_text_is_printable(data: st.DataObject) -> None:
         assert all(line.isprintable() for line in lines), lines
     for line in history_to_json([entry], AuditRecord()).splitlines():
         assert line.isascii()
-
-
-def test_unknown_kind_is_printed_as_recorded(story: Story) -> None:
-    story.add("update", "a", {"placement": ("1", "2"), RETENTION: ("1000", "2000")}, kind="Quota")
-    story.add("create", "b", {"placement": (None, "1:2")}, kind="Quota")
-    shown = "\n".join(words(story))
-    assert "placement: 1 → 2" in shown
-    assert "retention.ms: 1000 → 2000" in shown
-    assert "placement: 1:2" in shown

@@ -3,90 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kafkaform.core.printable import escape_text, printable
 from kafkaform.report.bars import MARK, draw_bar
-from kafkaform.report.document import Column, Role, Row, TextSpan
+from kafkaform.report.document import Column
 from kafkaform.report.page import Page
 from tests.support.plans.strategies import hostile_text
 
 COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
-ROWS: list[Row] = [
-    ("orders.v1", "12", "first"),
-    ("a-very-long-name.with.parts", "3", TextSpan("second one", Role.BAD)),
-]
-
-
-def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Page:
-    page = Page(width)
-    page.table(columns, rows)
-    return page
-
-
-def lines(width: int | None) -> list[str]:
-    return table(COLUMNS, ROWS, width).plain.split("\n")
-
-
-def test_columns_are_aligned_with_headers() -> None:
-    assert lines(None) == [
-        "NAME                         COUNT  NOTE",
-        "orders.v1                       12  first",
-        "a-very-long-name.with.parts      3  second one",
-    ]
-
-
-def test_wide_name_has_own_line() -> None:
-    assert lines(36) == [
-        "NAME               COUNT  NOTE",
-        "orders.v1             12  first",
-        "a-very-long-name.with.parts",
-        "                       3  second one",
-    ]
-
-
-def test_wide_names_in_other_columns_follow_row() -> None:
-    columns = (Column("TOPIC", least=8), Column("GROUPS", least=8), Column("TEAM", least=4))
-    rows = [("orders.v1", "consumer-of-orders, b", "shop"), ("x", "a, b", "shop")]
-    assert table(columns, rows, 26).plain.split("\n") == [
-        "TOPIC      GROUPS     TEAM",
-        "orders.v1             shop",
-        "     consumer-of-orders, b",
-        "x          a, b       shop",
-    ]
-
-
-def test_columns_are_narrowed_where_fewest_cells_fold() -> None:
-    columns = (Column("TOPIC", least=4), Column("GROUPS", least=8), Column("SIZE"))
-    rows = [
-        ("orders.v1", "billing, shop, audit", "1 GiB"),
-        ("orders.v2", "-", "1 GiB"),
-        ("a.much.longer.name", "-", "1 GiB"),
-    ]
-    assert table(columns, rows, 32).plain.split("\n") == [
-        "TOPIC         GROUPS       SIZE",
-        "orders.v1     billing,     1 GiB",
-        "              shop, audit",
-        "orders.v2     -            1 GiB",
-        "a.much.longer.name",
-        "              -            1 GiB",
-    ]
-
-
-def test_headers_and_cells_keep_their_styles() -> None:
-    text = table(COLUMNS, ROWS).text
-    styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
-    assert styles == {"NAME": "bold", "COUNT": "bold", "NOTE": "bold", "second one": "red"}
-
-
-@pytest.mark.parametrize("width", [None, 10, 40, 200])
-def test_table_without_rows_is_its_header(width: int | None) -> None:
-    assert table(COLUMNS, [], width).plain == "NAME  COUNT  NOTE"
 
 
 @given(
@@ -95,7 +23,9 @@ def test_table_without_rows_is_its_header(width: int | None) -> None:
 )
 @example([("x" * 14, "-10000000", " " + "y" * 30)], 52)
 def test_every_text_is_printed_within_width(rows: list[tuple[str, str, str]], width: int) -> None:
-    shown = table(COLUMNS, rows, width).plain
+    page = Page(width)
+    page.table(COLUMNS, rows)
+    shown = page.plain
     assert escape_text(shown.replace("\n", "")) == shown.replace("\n", "")
     least = 8 + 2 + max(5, *(len(count) for _, count, _ in rows)) + 2 + 13 if rows else 0
     words = [word for row in rows for text in row for word in printable(text).split(" ")]

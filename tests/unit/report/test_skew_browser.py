@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from html import escape, unescape
-from statistics import median
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from kafkaform.core.values import replace
 from kafkaform.report.skew import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport
-from tests.support.browser import Picture, browser, draw_page
+from tests.support.browser import browser, luminance, open_page
 from tests.support.skew import samples
 
 PHONE = 360
@@ -22,18 +20,16 @@ LONG = "a-topic-with-a-very-long-name." * 8 + "end"
 STICKING_OUT = (
     '<!DOCTYPE html><body><p style="width: 500px">wide</p><svg class="plot" width="90"><text x="400">t'
 )
-UNSEEN = (0, 10_000)
-"""Where frames are that are measured, and not looked at."""
 # A window is never narrower than 500 pixels, a frame is; and the frame's document keeps its own policy.
 PAGE = """<!DOCTYPE html><title>frames</title>
-<style>body {{ margin: 0 }} iframe {{ border: 0; position: absolute }}</style>
+<style>iframe {{ border: 0 }}</style>
 {frames}
 <script>
 addEventListener("load", () => {{
   const told = [...document.querySelectorAll("iframe")].map(frame => {{
     const inside = frame.contentDocument, width = frame.clientWidth;
     for (const one of inside.querySelectorAll("details")) one.open = frame.className === "opened";
-    const box = one => one.getBoundingClientRect();
+    const box = one => one.getBoundingClientRect(), style = one => frame.contentWindow.getComputedStyle(one);
     const beyond = one => box(one).left < 0 || box(one).right > width + 0.5;
     const wide = [...inside.querySelectorAll("body *")].filter(one => !one.closest(".scroll, svg, .hidden"));
     return {{
@@ -42,6 +38,8 @@ addEventListener("load", () => {{
       wide: wide.filter(beyond).map(one => one.tagName + "." + one.className),
       cut: [...inside.querySelectorAll("svg.plot text")].filter(beyond).map(one => one.textContent),
       hidden: [...inside.querySelectorAll("svg.plot")].filter(one => box(one).width < 200).length,
+      grounds: [...inside.querySelectorAll("body, section")].map(one => style(one).backgroundColor),
+      bars: [...inside.querySelectorAll("svg.plot rect")].map(one => [style(one).fill, box(one).height]),
     }};
   }});
   const answer = document.createElement("pre");
@@ -51,36 +49,12 @@ addEventListener("load", () => {{
 </script>"""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """A page in a frame of that size, whose reader likes it light or dark, with all its details open or none.
-
-    Attributes:
-        place: From the left and the top.
-    """
-
-    html: str
-    width: int
-    height: int = 900
-    scheme: str = "light"
-    opened: bool = True
-    place: tuple[int, int] = UNSEEN
-
-    def __str__(self) -> str:
-        left, top = self.place
-        return (
-            f'<iframe class="{"opened" if self.opened else ""}" width="{self.width}" height="{self.height}" '
-            f'style="left: {left}px; top: {top}px; color-scheme: {self.scheme}" srcdoc="{escape(self.html)}">'
-            "</iframe>"
-        )
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The measurements of all frames in a browser, which is started once: that takes longer than the rest."""
-
-    measurements: dict[str, dict[str, Any]]
-    shots: dict[str, Picture]
+def write_frame(html: str, width: int, scheme: str = "light", *, opened: bool = True) -> str:
+    """A page in a frame, whose reader likes it light or dark, with all its details open or none."""
+    return (
+        f'<iframe class="{"opened" if opened else ""}" width="{width}" height="900" '
+        f'style="color-scheme: {scheme}" srcdoc="{escape(html)}"></iframe>'
+    )
 
 
 def extreme() -> SkewReport:
@@ -107,62 +81,47 @@ def reports() -> dict[str, tuple[SkewReport, list[MetricRow]]]:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    browser()  # skip, or fail, before anything is drawn
-    folder = tmp_path_factory.mktemp("browser")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the browser says of each frame; it is started once, as that takes longer than the rest."""
+    browser()  # skip, or fail, before anything is rendered
     pages = {scene: render_skew_html(*report) for scene, report in reports().items()}
     past, phone = pages["one topic with its past"], render_skew_html(samples.report(samples.hot()))
     frames = {
-        **{f"{scene} at {width}": Frame(pages[scene], width) for scene in pages for width in WIDTHS},
-        "what sticks out": Frame(STICKING_OUT, PHONE),
-        "light": Frame(past, 800, 700, "light", opened=False, place=(0, 0)),
-        "dark": Frame(past, 800, 700, "dark", opened=False, place=(0, 700)),
-        "phone": Frame(phone, PHONE, 3000, opened=False, place=(800, 0)),
+        **{f"{scene} at {width}": write_frame(pages[scene], width) for scene in pages for width in WIDTHS},
+        "what sticks out": write_frame(STICKING_OUT, PHONE),
+        "light": write_frame(past, 800),
+        "dark": write_frame(past, 800, "dark"),
+        "phone": write_frame(phone, PHONE, opened=False),
     }
-    page = folder / "frames.html"
-    page.write_text(PAGE.format(frames="\n".join(map(str, frames.values()))), "utf-8")
-    html, whole = draw_page(page, folder / "frames.png", width=800 + PHONE, height=3000)
-    (answer,) = re.findall(r"<pre>(.*)</pre>", html)
-    shots = {
-        name: whole.part(*frame.place, frame.width, frame.height)
-        for name, frame in frames.items()
-        if frame.place != UNSEEN
-    }
-    return Seen(dict(zip(frames, json.loads(unescape(answer)), strict=True)), shots)
+    page = tmp_path_factory.mktemp("browser") / "frames.html"
+    page.write_text(PAGE.format(frames="\n".join(frames.values())), "utf-8")
+    (answer,) = re.findall(r"<pre>(.*)</pre>", open_page(page, width=1400, height=1000))
+    return dict(zip(frames, json.loads(unescape(answer)), strict=True))
 
 
 @pytest.mark.parametrize("scene", reports())
 @pytest.mark.parametrize("width", WIDTHS)
-def test_page_does_not_scroll_sideways(seen: Seen, scene: str, width: int) -> None:
-    measured = seen.measurements[f"{scene} at {width}"]
-    assert measured == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
+def test_page_does_not_scroll_sideways(measured: dict[str, Any], scene: str, width: int) -> None:
+    told = measured[f"{scene} at {width}"]
+    expected = {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
+    assert {name: told[name] for name in expected} == expected
 
 
-def test_overflow_is_measured(seen: Seen) -> None:
-    measured = seen.measurements["what sticks out"]
-    assert measured["scroll"] > PHONE
-    assert measured["wide"] == ["P."]
-    assert measured["cut"] == ["t"]
-    assert measured["hidden"] == 1
+def test_overflow_is_measured(measured: dict[str, Any]) -> None:
+    told = measured["what sticks out"]
+    assert told["scroll"] > PHONE
+    assert (told["wide"], told["cut"], told["hidden"]) == (["P."], ["t"], 1)
 
 
-def test_page_follows_light_or_dark_preference(seen: Seen) -> None:
-    light, dark = seen.shots["light"], seen.shots["dark"]
-    for shot in (light, dark):
-        assert (shot.width, shot.height) == (800, 700)
-        # Had the policy refused the style, there would be black text on a white ground and little else.
-        assert len(shot.colours()) > 20
-    # The ground beside the card, and the card itself: most of a column, wherever there is text in it.
-    for x in (2, 60):
-        assert _ground(light, x) > 0.85
-        assert _ground(dark, x) < 0.05
-    assert _ground(light, 2) != _ground(light, 60)
+def test_page_follows_light_or_dark_preference(measured: dict[str, Any]) -> None:
+    """Had the policy refused the style, the grounds would have no colour."""
+    for scheme, (least, most) in {"light": (0.85, 1), "dark": (0, 0.05)}.items():
+        page, *cards = {*measured[scheme]["grounds"]}
+        assert cards
+        for ground in (page, *cards):
+            assert least <= luminance(*map(int, re.findall(r"\d+", ground))) <= most
 
 
-def _ground(shot: Picture, x: int) -> float:
-    return median(shot.luminance(x, y) for y in range(500, 700))
-
-
-def test_charts_are_drawn_on_a_phone(seen: Seen) -> None:
-    for colour in (0xC2410C, 0x5B84B8):  # hot, and the other bars
-        assert seen.shots["phone"].rows_with(colour) > 100
+def test_charts_are_drawn_on_a_phone(measured: dict[str, Any]) -> None:
+    for colour in ("rgb(194, 65, 12)", "rgb(91, 132, 184)"):  # hot, and the other bars
+        assert sum(height for fill, height in measured["phone"]["bars"] if fill == colour) > 100

@@ -5,72 +5,41 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import indent
-from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkaform
-from kafkaform import rules
 from kafkaform.cli.main import COMMANDS
-from kafkaform.config.manifests.loader import VERBATIM
-from kafkaform.config.manifests.structure import check_structure
-from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
-from kafkaform.core.errors import Problem
-from kafkaform.core.model import Desired, Facts, Intent, ResourceRef
-from kafkaform.core.plans import Plan
+from kafkaform.core.model import Desired, Intent
 from kafkaform.core.printable import split_code
-from kafkaform.core.wording import command, setting, spans
-from kafkaform.inspect.reversal import plan_reversal
+from kafkaform.core.wording import command
 from kafkaform.plan import planning
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.consumer_group.risk import judge_delete
 from tests.support.markdown import parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import Story
-from tests.support.plans.scenes import QUIET, create_topic, topic
+from tests.support.plans.scenes import QUIET, create_topic, group_ref
 
-HOSTILE = [
-    "x;touch p;#",
-    "a  b",
-    "$(touch p)",
-    "`touch p`",
-    "it's",
-    'a"b',
-    "*",
-    "[x]",
-    "-x",
-    "--help",
-    "~",
-    "a|b",
-]
+HOSTILE = ("x;touch p;#", "a  b", "$(touch p)", "`touch p`", "it's", 'a"b', "*", "[x]", "-x", "--help", "a|b")
 """What a group may be called: Kafka allows any text."""
 
 names = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), min_size=1).filter(
     lambda name: name.isprintable() and name.strip()
 )
-hostile = pytest.mark.parametrize("name", HOSTILE)
 
 
 @given(names, names)
 def test_printed_command_is_parsed_by_shell(name: str, value: str) -> None:
-    words = words_of(f"so: {command('reset', name, options=('--to', value))}.")
+    text = f"so: {command('reset', name, options=('--to', value))}."
+    (code,) = [piece for piece, is_code in split_code(text) if is_code]
+    words = shlex.split(code)
     assert words[:2] == ["kafkaform", "reset"]
     assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
     assert not name.startswith("-") or words[-2:] == ["--", name]
-
-
-def test_number_spans_are_joined() -> None:
-    assert spans([]) == ""
-    assert spans([3]) == "3"
-    assert spans([7, 0, 1, 2, 9, 10]) == "0-2,7,9-10"
 
 
 def test_commands_in_messages_are_quoted_by_command() -> None:
@@ -88,89 +57,22 @@ def test_commands_in_messages_are_quoted_by_command() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
-)
-def test_suggested_setting_is_valid_spec(path: str, value: object) -> None:
-    problems: list[Problem] = []
-    head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
-    text = head + indent(setting(path, value).strip("`"), "  ")
-    (document,) = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
-    assert problems == check_structure(document, "topic")[0] == []
-    spec = cast("dict[str, dict[str, object]]", document.data)["spec"]
-    KINDS["Topic"].normalise(spec, document.create_reporter(("spec",), problems))
-    assert problems == []
-
-
-def words_of(text: str) -> list[str]:
-    """The words of the command that a message has, as a shell reads them."""
-    (code,) = [piece for piece, is_code in split_code(text) if is_code]
-    return shlex.split(code)
-
-
-def group(name: str) -> ResourceRef:
-    return ResourceRef("ConsumerGroup", name)
-
-
-def build_cluster_with_offsets(name: str) -> MemoryCluster:
-    memory = MemoryCluster()
-    create_topic(memory, "a", partitions=3)
-    memory.write("a", 0, 10, 0)
-    memory.commit(name, {("a", 0): 5})
-    return memory
-
-
-def tombstone(name: str) -> tuple[MemoryCluster, Desired]:
-    return build_cluster_with_offsets(name), Desired(group(name), None, Intent())
-
-
-def reverse_offset(name: str) -> str:
-    story = Story()
-    change = story.add("update", name, {"offsets.a:2": (41, 7)}, kind="ConsumerGroup")
-    (reason,) = plan_reversal([change], story.entries, {}).refused
-    return reason
-
-
-def check_rules(name: str) -> str | None:
-    desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
-    observed = build_cluster_with_offsets(name).observe([group(name), topic("a")]).resources
-    scene = rules.RuleContext((desired,), live=observed)
-    (found,) = [item for item in rules.check(scene, {}, (rules.Stage.CHANGES,)) if item.code == "KF406"]
-    return found.suggestion
-
-
-@hostile
-@pytest.mark.parametrize(
-    "advise",
-    [
-        lambda name: judge_delete(group(name), {"offsets.a:0": 5}, Facts("c")).remedy,
-        reverse_offset,
-        check_rules,
-    ],
-    ids=["deletion", "reversal", "rule"],
-)
-def test_advice_has_command_with_group_name(advise: Callable[[str], str | None], name: str) -> None:
-    assert name in words_of(str(advise(name)))
-
-
-def deletion(name: str) -> Plan:
-    memory, desired = tombstone(name)
-    return planning.build_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
-
-
 def read_allow_values(text: str) -> list[str]:
     """The values of --allow in a text that has nothing else behind them in the line."""
     lines = [line[line.index("--allow") :] for line in text.splitlines() if "--allow" in line]
     return [word for line in lines for word in shlex.split(line)[1::2]]
 
 
-@hostile
+@pytest.mark.parametrize("name", HOSTILE)
 def test_suggested_consent_covers_named_resource_only(name: str) -> None:
-    plan = deletion(name)
+    memory, group = MemoryCluster(), group_ref(name)
+    create_topic(memory, "a")
+    memory.commit(name, {("a", 0): 5})
+    request = planning.Request([Desired(group, None, Intent())])
+    plan = planning.build_plan(request, memory, Settings(rules=QUIET), None)
     (flag,) = read_allow_values(render_plan(plan, width=80).plain)
     grant = Grant.parse(flag)
-    assert grant.covers(group(name), "delete")
-    assert not grant.covers(group("other"), "delete")
+    assert grant.covers(group, "delete")
+    assert not grant.covers(group_ref("other"), "delete")
     found = parse_markdown(render_plan_markdown(plan)).spans
     assert flag in [value for span in found for value in read_allow_values(span)]

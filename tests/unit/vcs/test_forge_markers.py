@@ -1,14 +1,19 @@
-"""Texts with a marker: found again, never longer than GitHub takes, never cut without a word."""
+"""Texts with a marker, never longer than GitHub takes; transient failures, and the waits for them."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+import requests
+from github import GithubException
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkaform.core.errors import ForgeError
+from kafkaform.vcs.forge.failures import find_transient_failure
 from kafkaform.vcs.forge.markers import LIMIT, Marker, is_same
+from kafkaform.vcs.forge.publishing import TOTAL_S, RetryBudget, TransientFailure
 
 PLAN = Marker("plan-prod")
 NOTE = re.compile(r"\*\*Truncated: ([\d,]+) of ([\d,]+) lines are shown\.\*\*\n\n")
@@ -55,17 +60,6 @@ def test_truncated_text_has_whole_lines_and_counts(lines: list[str]) -> None:
     assert units(body) > LIMIT - 400
 
 
-def test_single_long_line_is_truncated() -> None:
-    body = PLAN.render_body("🌈" * LIMIT)
-    assert LIMIT - 2 < units(body) <= LIMIT
-    assert body.endswith("🌈🌈")
-
-
-@pytest.mark.parametrize("text", ["a\r\nb\r\n", "a\nb", "a\nb\n\n"])
-def test_line_endings_are_normalised(text: str) -> None:
-    assert PLAN.render_body(text) == f"{PLAN.line}\na\nb"
-
-
 @pytest.mark.parametrize(
     ("body", "is_ours"),
     [
@@ -89,3 +83,69 @@ def test_only_own_first_line_marks_text(body: str | None, is_ours: bool) -> None
 def test_invalid_marker_id_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not a valid id"):
         Marker(name)
+
+
+NOW_S = 1_000_000.0
+
+
+def build_response(status: int, **headers: str) -> GithubException:
+    named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+    return GithubException(status, {"message": "no"}, named)
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"),
+    [
+        (build_response(403, retry_after="7"), 7.0),
+        (build_response(429, retry_after="0"), 1.0),
+        (build_response(429, retry_after="soon"), 60.0),
+        (build_response(429, retry_after="-5"), 60.0),
+        (build_response(403, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"), 31.0),
+        (build_response(429, x_ratelimit_remaining="0", x_ratelimit_reset="999990"), 1.0),
+        # GraphQL tells it as an error inside of an answer.
+        (build_response(400, x_ratelimit_remaining="0", x_ratelimit_reset="1000001"), 2.0),
+        (build_response(500), None),
+        (build_response(503, retry_after="900"), None),
+        (requests.ConnectionError(), None),
+        (requests.ReadTimeout(), None),
+        (requests.exceptions.ChunkedEncodingError(), None),
+    ],
+    ids=repr,
+)
+def test_transient_failure_has_waiting_time(error: Exception, wait_s: float | None) -> None:
+    failure = find_transient_failure(error, NOW_S)
+    assert failure is not None
+    assert failure.wait_s == wait_s
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        build_response(403),
+        build_response(403, x_ratelimit_remaining="4999", x_ratelimit_reset="1000030"),
+        build_response(404, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"),
+        build_response(422),
+        requests.exceptions.SSLError(),
+        requests.exceptions.InvalidURL(),
+        ValueError(),
+    ],
+    ids=repr,
+)
+def test_lasting_failures_are_not_retried(error: Exception) -> None:
+    assert find_transient_failure(error, NOW_S) is None
+
+
+def test_total_waiting_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
+    messages: list[str] = []
+    budget = RetryBudget(messages.append, "GitHub", "githubstatus.com")
+    budget.wait(TransientFailure("a failure"))
+    budget.wait(TransientFailure("the limit", TOTAL_S - 10))
+    with pytest.raises(ForgeError, match="GitHub: the limit; it asks to wait 10 s"):
+        budget.wait(TransientFailure("the limit", 10.0))
+    assert waited == [1.0, TOTAL_S - 10]
+    assert [line.split("; ")[1] for line in messages] == [
+        "trying again in 1 s",
+        f"trying again in {TOTAL_S - 10:.0f} s",
+    ]

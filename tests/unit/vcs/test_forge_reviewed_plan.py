@@ -1,170 +1,245 @@
-"""The plan that was reviewed: of which pull request, made by whom, and when it cannot be had."""
+"""The plan that was reviewed: of which pull request, made by whom, and out of an archive that others made."""
 
 from __future__ import annotations
 
+import io
 import random
 import re
+import struct
+import tracemalloc
+import zipfile
 from typing import Any
 
 import pytest
 
+from kafkaform.core.errors import ForgeError
+from kafkaform.vcs.forge.reviewed_plan import read_plan
 from tests.support.github.job import ARTEFACT, HEAD, MERGE, Job
-from tests.support.github.server import FORK_ID
+from tests.support.github.server import FORK_ID, zip_texts
 
 
-class TestReviewedPlan:
-    @pytest.fixture(autouse=True)
-    def merged(self, job: Job) -> None:
-        job.hub.pull(MERGE)
+@pytest.fixture
+def merged(job: Job) -> Job:
+    """A job after the merge of its pull request."""
+    job.hub.pull(MERGE)
+    return job
 
-    def test_plan_is_artifact_of_last_commit(self, job: Job) -> None:
-        job.hub.plan("kafkaform-plan-prod-12-" + "a" * 40, {"plan.json": "an earlier one"})
-        job.hub.plan("kafkaform-plan-dev-12-" + HEAD, {"plan.json": "another cluster's"})
-        job.hub.plan(ARTEFACT, {"plan.json": '{"é": 1}', "plan.md": "## Plan"})
-        out = job.plan().needs(0).out
-        assert out.startswith("plan.json: the plan of #12 at bbbbbbbbbbbb, made by https://github.example/")
-        assert (job.folder / "plan.json").read_text("utf-8") == '{"é": 1}'
-        assert job.hub.writes() == []
 
-    def test_artifact_is_found_without_name_filter(self, job: Job) -> None:
-        job.hub.knows_names = False
-        job.hub.plan(ARTEFACT, {"plan.json": "the plan"})
-        job.hub.plan(f"{ARTEFACT}-more", {"plan.json": "another"}, made_at="2026-11-01T12:59:00Z")
-        job.plan().needs(0)
-        assert (job.folder / "plan.json").read_text() == "the plan"
+def test_plan_is_artifact_of_last_commit(merged: Job) -> None:
+    merged.hub.plan("kafkaform-plan-prod-12-" + "a" * 40, {"plan.json": "an earlier one"})
+    merged.hub.plan("kafkaform-plan-dev-12-" + HEAD, {"plan.json": "another cluster's"})
+    merged.hub.plan(ARTEFACT, {"plan.json": '{"é": 1}', "plan.md": "## Plan"})
+    out = merged.plan().needs(0).out
+    assert out.startswith("plan.json: the plan of #12 at bbbbbbbbbbbb, made by https://github.example/")
+    assert (merged.folder / "plan.json").read_text("utf-8") == '{"é": 1}'
+    assert merged.hub.writes() == []
 
-    def test_newest_of_several_artifacts_is_used(self, job: Job) -> None:
-        job.hub.page_size = 1
-        job.hub.plan(ARTEFACT, {"plan.json": "old"}, made_at="2026-11-01T10:00:00Z")
-        job.hub.plan(ARTEFACT, {"plan.json": "new"}, made_at="2026-11-01T12:00:00Z", conclusion="failure")
-        job.hub.plan(ARTEFACT, {"plan.json": "older"}, made_at="2026-11-01T09:00:00Z")
-        job.hub.plan(
-            ARTEFACT, {"plan.json": "cut off"}, made_at="2026-11-01T12:30:00Z", conclusion="cancelled"
-        )
-        job.plan().needs(0)
-        assert (job.folder / "plan.json").read_text() == "new"
 
-    @pytest.mark.parametrize(
-        ("how", "said"),
-        [
-            ({"is_expired": True}, "it has expired"),
-            ({"path": ".github/workflows/evil.yml"}, "it was made by .github/workflows/evil.yml"),
-            (
-                {"event": "pull_request"},
-                "on pull_request, not by .github/workflows/plan.yml on pull_request_t",
-            ),
-            ({"run_repository": FORK_ID}, "is not from this repository"),
-            ({"made_at": "2026-11-01T13:00:01Z"}, "it was made after the merge"),
-            (
-                {"status": "in_progress", "conclusion": None},
-                "the workflow run that makes it has not finished (https://git",
-            ),
-            ({"conclusion": "cancelled"}, "ended as cancelled, before its plan was posted"),
-        ],
+def test_newest_of_several_artifacts_is_used(merged: Job) -> None:
+    merged.hub.page_size = 1
+    merged.hub.plan(ARTEFACT, {"plan.json": "old"}, made_at="2026-11-01T10:00:00Z")
+    merged.hub.plan(ARTEFACT, {"plan.json": "new"}, made_at="2026-11-01T12:00:00Z", conclusion="failure")
+    merged.hub.plan(ARTEFACT, {"plan.json": "older"}, made_at="2026-11-01T09:00:00Z")
+    merged.hub.plan(
+        ARTEFACT, {"plan.json": "cut off"}, made_at="2026-11-01T12:30:00Z", conclusion="cancelled"
     )
-    def test_unreviewed_plan_is_refused(self, job: Job, how: dict[str, Any], said: str) -> None:
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"}, **how)
-        call = job.plan().needs(1)
-        assert call.err.startswith("Error: the plan of #12 cannot be used: ")
-        assert said in call.err
-        assert "hint: run `kafkaform plan` and apply it by hand" in call.err
-        assert not (job.folder / "plan.json").exists()
-
-    def test_workflow_path_with_branch_is_accepted(self, job: Job) -> None:
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"}, path=".github/workflows/plan-kafka.yml@refs/heads/main")
-        job.plan().needs(1)
-        job.plan("--workflow", "plan-kafka.yml").needs(0)
-
-    def test_missing_artefact_is_an_error(self, job: Job) -> None:
-        call = job.plan().needs(1)
-        assert f"there is no artifact {ARTEFACT}" in call.err
-
-    def test_storage_may_fail_for_a_while(self, job: Job) -> None:
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        job.hub.fail("GET", "/blob/", status=503)
-        job.hub.fail("GET", "/blob/", status=None)
-        job.hub.fail("GET", "/zip$", status=502)
-        job.plan().needs(0)
-
-    def test_storage_error_hides_signed_address(self, job: Job) -> None:
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        job.hub.fail("GET", "/blob/", status=403)
-        call = job.plan().needs(1)
-        assert "GitHub's storage returned status 403" in call.err
-        assert "signed" not in call.both
-
-    def test_redirect_to_an_unsafe_place_is_not_followed(self, job: Job) -> None:
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        job.hub.fail("GET", "/zip$", status=302, headers={"Location": "http://storage.example/x"})
-        assert "no safe address to download the artifact from" in job.plan().needs(1).err
-
-    @pytest.mark.parametrize("told", [True, False])
-    def test_oversized_artifact_is_refused(
-        self, job: Job, monkeypatch: pytest.MonkeyPatch, told: bool
-    ) -> None:
-        monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_ARCHIVE_BYTES", 100_000)
-        job.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
-        assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
-        assert any("/blob/" in request.path for request in job.hub.requests) is not told
-
-    def test_damaged_archive_keeps_earlier_plan(self, job: Job) -> None:
-        (job.folder / "plan.json").write_text("an earlier one")
-        job.hub.plan(ARTEFACT, b"<html>")
-        assert job.plan().needs(1).err == "Error: the artifact cannot be read: File is not a zip file\n"
-        assert (job.folder / "plan.json").read_text() == "an earlier one"
-
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
-            (["--commit", "abc123", "--artifact", "x"], "--commit 'abc123' is not a full commit id"),
-            (["--commit", "main", "--artifact", "x"], "--commit 'main' is not a full commit id"),
-            (["--commit", MERGE, "--artifact", "../x"], "--artifact '../x' is not the name of an artifact"),
-            (["--commit", MERGE, "--artifact", "x", "--workflow", "a/b.yml"], "--workflow 'a/b.yml' is not"),
-        ],
-    )
-    def test_wrong_reviewed_plan_usage_is_refused(self, job: Job, arguments: list[str], said: str) -> None:
-        assert said in job.run("reviewed-plan", "--out", "plan.json", *arguments).needs(64).err
-        assert job.hub.requests == []
+    merged.plan().needs(0)
+    assert (merged.folder / "plan.json").read_text() == "new"
 
 
-class TestPullRequest:
-    def read_error(self, job: Job) -> str:
-        return job.plan().needs(1).err.partition("Error: ")[2]
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"is_expired": True}, "it has expired"),
+        ({"path": ".github/workflows/evil.yml"}, "it was made by .github/workflows/evil.yml"),
+        ({"event": "pull_request"}, "on pull_request, not by .github/workflows/plan.yml on pull_request_t"),
+        ({"run_repository": FORK_ID}, "is not from this repository"),
+        ({"made_at": "2026-11-01T13:00:01Z"}, "it was made after the merge"),
+        (
+            {"status": "in_progress", "conclusion": None},
+            "the workflow run that makes it has not finished (https://git",
+        ),
+        ({"conclusion": "cancelled"}, "ended as cancelled, before its plan was posted"),
+    ],
+)
+def test_unreviewed_plan_is_refused(merged: Job, how: dict[str, Any], said: str) -> None:
+    merged.hub.plan(ARTEFACT, {"plan.json": "{}"}, **how)
+    call = merged.plan().needs(1)
+    assert call.err.startswith("Error: the plan of #12 cannot be used: ")
+    assert said in call.err
+    assert "hint: run `kafkaform plan` and apply it by hand" in call.err
+    assert not (merged.folder / "plan.json").exists()
 
-    @pytest.mark.parametrize("source", [FORK_ID, None])
-    def test_pull_request_from_fork_is_refused(self, job: Job, source: int | None) -> None:
-        job.hub.pull(MERGE, source=source)
-        assert "#12 came from a fork" in job.plan().needs(1).err
 
-    def test_direct_push_is_refused(self, job: Job) -> None:
-        assert self.read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
-        assert job.waits == [5.0, 5.0, 5.0]
-        assert job.hub.writes() == []
+def test_workflow_path_with_branch_is_accepted(merged: Job) -> None:
+    merged.hub.plan(ARTEFACT, {"plan.json": "{}"}, path=".github/workflows/plan-kafka.yml@refs/heads/main")
+    merged.plan().needs(1)
+    merged.plan("--workflow", "plan-kafka.yml").needs(0)
 
-    @pytest.mark.parametrize(
-        "how", [{"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
-    )
-    def test_pull_request_not_merged_as_commit_is_refused(self, job: Job, how: dict[str, Any]) -> None:
-        job.hub.pull(MERGE, **how)
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        assert self.read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
 
-    def test_branch_option_selects_merge_target(self, job: Job) -> None:
-        job.hub.pull(MERGE, base="release")
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        job.plan("--branch", "release").needs(0)
+def test_missing_artefact_is_an_error(merged: Job) -> None:
+    call = merged.plan().needs(1)
+    assert f"there is no artifact {ARTEFACT}" in call.err
 
-    def test_merge_listed_late_is_awaited(self, job: Job) -> None:
-        looks: list[str] = []
 
-        def before(_method: str, path: str) -> None:
-            if path.endswith("/pulls"):
-                looks.append(path)
-                if len(looks) == 3:
-                    job.hub.pull(MERGE)
+def test_storage_may_fail_for_a_while(merged: Job) -> None:
+    merged.hub.plan(ARTEFACT, {"plan.json": "{}"})
+    merged.hub.fail("GET", "/blob/", status=503)
+    merged.hub.fail("GET", "/blob/", status=None)
+    merged.hub.fail("GET", "/zip$", status=502)
+    merged.plan().needs(0)
 
-        job.hub.before = before
-        job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-        lines = job.plan().needs(0).err.splitlines()
-        assert [line.split("; ")[1] for line in lines] == ["trying again in 5 s"] * 2
-        assert job.waits == [5.0, 5.0]
+
+def test_storage_error_hides_signed_address(merged: Job) -> None:
+    merged.hub.plan(ARTEFACT, {"plan.json": "{}"})
+    merged.hub.fail("GET", "/blob/", status=403)
+    call = merged.plan().needs(1)
+    assert "GitHub's storage returned status 403" in call.err
+    assert "signed" not in call.both
+
+
+def test_redirect_to_an_unsafe_place_is_not_followed(merged: Job) -> None:
+    merged.hub.plan(ARTEFACT, {"plan.json": "{}"})
+    merged.hub.fail("GET", "/zip$", status=302, headers={"Location": "http://storage.example/x"})
+    assert "no safe address to download the artifact from" in merged.plan().needs(1).err
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_oversized_artifact_is_refused(merged: Job, monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
+    monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_ARCHIVE_BYTES", 100_000)
+    merged.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
+    assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", merged.plan().needs(1).err)
+    assert any("/blob/" in request.path for request in merged.hub.requests) is not told
+
+
+def test_damaged_archive_keeps_earlier_plan(merged: Job) -> None:
+    (merged.folder / "plan.json").write_text("an earlier one")
+    merged.hub.plan(ARTEFACT, b"<html>")
+    assert merged.plan().needs(1).err == "Error: the artifact cannot be read: File is not a zip file\n"
+    assert (merged.folder / "plan.json").read_text() == "an earlier one"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--commit", "abc123", "--artifact", "x"], "--commit 'abc123' is not a full commit id"),
+        (["--commit", "main", "--artifact", "x"], "--commit 'main' is not a full commit id"),
+        (["--commit", MERGE, "--artifact", "../x"], "--artifact '../x' is not the name of an artifact"),
+        (["--commit", MERGE, "--artifact", "x", "--workflow", "a/b.yml"], "--workflow 'a/b.yml' is not"),
+    ],
+)
+def test_wrong_reviewed_plan_usage_is_refused(merged: Job, arguments: list[str], said: str) -> None:
+    assert said in merged.run("reviewed-plan", "--out", "plan.json", *arguments).needs(64).err
+    assert merged.hub.requests == []
+
+
+def read_error(job: Job) -> str:
+    return job.plan().needs(1).err.partition("Error: ")[2]
+
+
+@pytest.mark.parametrize("source", [FORK_ID, None])
+def test_pull_request_from_fork_is_refused(job: Job, source: int | None) -> None:
+    job.hub.pull(MERGE, source=source)
+    assert "#12 came from a fork" in job.plan().needs(1).err
+
+
+def test_direct_push_is_refused(job: Job) -> None:
+    assert read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
+    assert job.waits == [5.0, 5.0, 5.0]
+    assert job.hub.writes() == []
+
+
+@pytest.mark.parametrize(
+    "how", [{"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
+)
+def test_pull_request_not_merged_as_commit_is_refused(job: Job, how: dict[str, Any]) -> None:
+    job.hub.pull(MERGE, **how)
+    job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+    assert read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
+
+
+def test_merge_listed_late_is_awaited(job: Job) -> None:
+    looks: list[str] = []
+
+    def before(_method: str, path: str) -> None:
+        if path.endswith("/pulls"):
+            looks.append(path)
+            if len(looks) == 3:
+                job.hub.pull(MERGE)
+
+    job.hub.before = before
+    job.hub.plan(ARTEFACT, {"plan.json": "{}"})
+    lines = job.plan().needs(0).err.splitlines()
+    assert [line.split("; ")[1] for line in lines] == ["trying again in 5 s"] * 2
+    assert job.waits == [5.0, 5.0]
+
+
+def test_only_the_plan_is_read() -> None:
+    assert read_plan(zip_texts({"plan.json": "{}", "plan.md": "## Plan", "../../etc/passwd": "x"})) == "{}"
+
+
+@pytest.mark.parametrize("name", ["../plan.json", "/plan.json", "a/plan.json", "PLAN.json", "plan.json\n"])
+def test_plan_in_another_folder_is_refused(name: str) -> None:
+    with pytest.raises(ForgeError, match=r"no files named plan\.json"):
+        read_plan(zip_texts({name: "{}"}))
+
+
+def test_two_plans_are_refused() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("plan.json", "{}")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("plan.json", "[]")
+    with pytest.raises(ForgeError, match="has 2 files named"):
+        read_plan(content.getvalue())
+
+
+def test_large_plan_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_PLAN_BYTES", 1_000_000)
+    with pytest.raises(ForgeError, match=r"1,000,001 bytes, more than the limit of 1,000,000"):
+        read_plan(zip_texts({"plan.json": " " * 1_000_001}))
+
+
+def test_plan_larger_than_its_declared_size_is_not_unpacked() -> None:
+    archive = bytearray(zip_texts({"plan.json": " " * 20_000_000}))
+    for header, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        struct.pack_into("<I", archive, archive.index(header) + offset, 10)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ForgeError, match="Bad CRC-32"):
+            read_plan(bytes(archive))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_encrypted_plan_is_refused() -> None:
+    archive = bytearray(zip_texts({"plan.json": "{}"}))
+    for header, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        struct.pack_into("<H", archive, archive.index(header) + offset, 1)
+    with pytest.raises(ForgeError, match="is encrypted"):
+        read_plan(bytes(archive))
+
+
+@pytest.mark.parametrize("size", range(1, 100, 7))
+def test_truncated_archive_is_refused(size: int) -> None:
+    with pytest.raises(ForgeError, match="the artifact"):
+        read_plan(zip_texts({"plan.json": '{"a": 1}'})[:size])
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_unbounded_compression_is_refused(method: int) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive:
+        archive.writestr("plan.json", "{}" * 1000)
+    with pytest.raises(ForgeError, match="unsupported compression method"):
+        read_plan(content.getvalue())
+
+
+def test_binary_plan_is_refused() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("plan.json", b"\xff\xfe")
+    with pytest.raises(ForgeError, match="is not UTF-8"):
+        read_plan(content.getvalue())

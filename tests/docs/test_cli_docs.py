@@ -277,7 +277,6 @@ def make_a_part_of_a_plan(project: Project) -> None:
 
 
 def write_access(project: Project) -> None:
-    """Write the first two manifests of the page, as it says."""
     yaml = [block.text for block in blocks() if block.page == "access.md" and block.language == "yaml"]
     project.write("topics/access.yaml", "---\n".join(yaml[:2]))
 

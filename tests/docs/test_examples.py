@@ -192,7 +192,6 @@ def hazards() -> dict[str, str]:
 
 
 def rows(path: Path, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading."""
     section = path.read_text("utf-8").partition(f"{heading}\n")[2]
     table = section[section.index("| --- |") :].split("\n\n")[0].splitlines()[1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]

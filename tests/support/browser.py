@@ -74,7 +74,6 @@ class Picture:
         return int(self.pixels.shape[0])
 
     def part(self, left: int, top: int, width: int, height: int) -> Picture:
-        """A rectangle of it."""
         return Picture(self.pixels[top : top + height, left : left + width])
 
     def luminance(self, x: int, y: int) -> float:
@@ -82,11 +81,9 @@ class Picture:
         return luminance(*map(int, self.pixels[y, x]))
 
     def colours(self) -> set[int]:
-        """Every colour that occurs, such as 0xFF0000 for red."""
         return {int(colour) for colour in np.unique(self._colours())}
 
     def rows_with(self, colour: int) -> int:
-        """Count the rows that have a pixel of that colour."""
         return int((self._colours() == colour).any(axis=1).sum())
 
     def _colours(self) -> NDArray[np.uint32]:

@@ -282,7 +282,6 @@ class KindJourney:
         self.run("compare", "dev", "same", "--kind", self.case.word).needs(0)
 
     def delete(self) -> None:
-        """Delete the resource, with consent."""
         self.declare(self.case.absent)
         change = self.plan_change()
         assert (change["action"], change["status"]) == ("delete", "needs_consent")
@@ -297,7 +296,6 @@ class KindJourney:
         return ResourceRef(self.case.kind, self.fill(self.case.name))
 
     def fill(self, value: Any) -> Any:
-        """Return a value of the case with this test's prefix."""
         if isinstance(value, str):
             return value.replace(PREFIX, self.project.prefix)
         if isinstance(value, Mapping):
@@ -305,12 +303,10 @@ class KindJourney:
         return [self.fill(each) for each in value] if isinstance(value, list) else value
 
     def declare(self, spec: Mapping[str, Any]) -> None:
-        """Write (or rewrite) the manifest."""
         name = self.fill(self.case.manifest_name or self.case.name)
         self.project.write(MANIFEST, manifest(name, self.fill(spec), kind=self.case.kind))
 
     def read_spec(self) -> dict[str, Any]:
-        """Return the spec of the manifest as it is now."""
         spec: dict[str, Any] = yaml.safe_load((self.project.folder / MANIFEST).read_text())["spec"]
         return spec
 
@@ -322,7 +318,6 @@ class KindJourney:
         return dict(change)
 
     def apply_with_consent(self, *hazards: str) -> Call:
-        """Apply the manifest with consent to some hazards."""
         allow = [f"--allow={self.ref}:{hazard}" for hazard in hazards]
         return self.run("apply", "--auto-approve", *allow)
 
@@ -335,7 +330,6 @@ class KindJourney:
 
 
 def list_hazards(change: Mapping[str, Any]) -> frozenset[str]:
-    """Return the hazards of a change of a plan as JSON has it."""
     hazards = {change.get("hazard")} | {each.get("hazard") for each in change.get("fields", ())}
     return frozenset(hazard for hazard in hazards if hazard)
 

@@ -41,7 +41,6 @@ def helm(command: str, values: dict[str, Any], folder: Path) -> subprocess.Compl
 
 @pytest.fixture
 def resources(tmp_path: Path) -> dict[str, Any]:
-    """Return the results of the documented values, by name."""
     made = helm("template", documented_values(), tmp_path)
     assert made.returncode == 0, made.stderr
     return {item["metadata"]["name"]: item for item in yaml.safe_load_all(made.stdout)}

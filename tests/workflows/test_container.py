@@ -19,7 +19,6 @@ def list_arguments(name: str) -> list[str]:
 
 
 def list_copied() -> list[str]:
-    """Return the paths copied from the repository."""
     sources = [
         argument.split()[:-1] for argument in list_arguments("COPY") if not argument.startswith("--from=")
     ]
@@ -39,7 +38,6 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
 
 
 def test_base_image_is_pinned_by_digest() -> None:
-    """By a digest: what a tag names changes."""
     [base] = list_arguments("ARG")
     assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert list_arguments("FROM") == ["${PYTHON} AS build", "${PYTHON}"]

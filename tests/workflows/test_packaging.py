@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sdist and the wheel of this checkout."""
     return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 

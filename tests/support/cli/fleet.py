@@ -25,7 +25,6 @@ from tests.support.cli.project import Call, Project, environment
 
 
 def plan_all(session: Session) -> tuple[Plan, PlanHeader]:
-    """Plan all manifests of a session."""
     with session.cluster() as cluster:
         request = Request(session.manifests(()), environment=session.environment)
         return build_plan(request, cluster, session.settings, session.target), header(session)

@@ -171,11 +171,9 @@ class Project:
         return run_in_process(*self.add_cluster(arguments), cwd=self.folder, env=env, given=given)
 
     def process(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
-        """The same as a process of its own."""
         return kafkaform(*self.add_cluster(arguments), cwd=self.folder, env=env, given=given)
 
     def start(self, *arguments: object, **env: str) -> subprocess.Popen[str]:
-        """Begin the same, with pipes for what it prints."""
         return subprocess.Popen(
             command(*self.add_cluster(arguments)),
             cwd=self.folder,
@@ -187,7 +185,6 @@ class Project:
         )
 
     def add_cluster(self, arguments: Sequence[object]) -> list[object]:
-        """The arguments, with this project's cluster where nothing else names one."""
         cluster = () if (self.folder / "kafkaform.yaml").exists() else ("--bootstrap-server", self.servers)
         return [*arguments] if "--bootstrap-server" in arguments else [*arguments, *cluster]
 
@@ -220,7 +217,6 @@ class Project:
         }
 
     def set_config(self, name: str, key: str, value: str) -> None:
-        """Change a topic behind kafkaform's back."""
         alter_configs(self._admin, ResourceType.TOPIC, [self.prefix + name], {key: value})
         eventually(self.live, lambda topics: topics.get(name, {}).get(key) == value)
 
@@ -230,7 +226,6 @@ class Project:
 
 
 def login_project(folder: Path, account: Account, prefix: str, **config: Any) -> Project:
-    """A project whose configuration logs in with an account."""
     project = Project(folder, account.servers, prefix)
     project.config(clusters={"acl": {"client": account.client}}, **config)
     return project

@@ -49,7 +49,6 @@ class HostedRepository:
 
     @property
     def main(self) -> str:
-        """The newest commit of `main`."""
         return self._git(self.bare, "rev-parse", "refs/heads/main")
 
     def commit(self, branch: str, edit: Callable[[Path], object], message: str = "Edit") -> str:
@@ -80,7 +79,6 @@ class HostedRepository:
         self._git(self.bare, "update-ref", "-d", f"refs/pull/{pull.number}/merge")
 
     def merge(self, pull: PullRequest) -> str:
-        """Merge a pull request; returns the merge commit."""
         merged = self._build_merge(self.main, pull.head)
         self._git(self.bare, "update-ref", "refs/heads/main", merged)
         return merged
@@ -95,11 +93,9 @@ class HostedRepository:
         return Event("pull_request_target", self.main, {"action": "synchronize", "pull_request": about})
 
     def build_push_event(self) -> Event:
-        """Return the event of a push to `main` as GitHub sends it."""
         return Event("push", self.main)
 
     def build_schedule_event(self) -> Event:
-        """Return the event of a schedule as GitHub sends it."""
         return Event("schedule", self.main)
 
     def _build_merge(self, base: str, head: str) -> str:

@@ -212,7 +212,6 @@ class Runner:
 
 
 def _flatten(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the values of a document with their paths."""
     for name, value in payload.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{path}", leaf) for path, leaf in _flatten(value))
@@ -221,7 +220,6 @@ def _flatten(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_met(part: Mapping[str, Any], values: Mapping[str, str], *, failed: bool) -> bool:
-    """Return whether a job or a step is to run."""
     condition = str(part.get("if", ""))
     marked = EXPRESSION.fullmatch(condition)
     condition = " ".join((marked[1] if marked else condition).split())
@@ -299,7 +297,6 @@ class _Machine:
                 raise AssertionError(f"nothing stands in for {action}")
 
     def _run_script(self, script: str, folder: str, environ: Mapping[str, str]) -> _Outcome:
-        """Run a script as `shell: bash` does."""
         files = {name: self._temporary / name.lower() for name in _FILES}
         for file in files.values():
             file.write_text("")

@@ -44,7 +44,6 @@ class Team:
     runs: list[Run] = field(default_factory=list)
 
     def topic(self, name: str, **spec: Any) -> Callable[[Path], object]:
-        """An edit that writes the manifest of a topic."""
         return lambda _folder: self.project.topic(name, **spec)
 
     def push(self, edit: Callable[[Path], object], branch: str) -> PullRequest:
@@ -64,25 +63,20 @@ class Team:
         return run
 
     def merge(self, pull: PullRequest) -> str:
-        """Merge a pull request; returns the merge commit."""
         commit = self.hosted.merge(pull)
         self.hub.pull(commit, number=pull.number, head=pull.head)
         return commit
 
     def apply(self) -> Run:
-        """Run the workflows of a new commit on `main`."""
         return self.run("apply.yml", self.hosted.build_push_event())
 
     def drift(self) -> Run:
-        """Run the workflows of every morning."""
         return self.run("drift.yml", self.hosted.build_schedule_event())
 
     def comments(self, pull: PullRequest) -> list[str]:
-        """Return the comments of a pull request."""
         return self.hub.bodies(pull.number)
 
     def open_issues(self) -> list[str]:
-        """The titles of the open issues."""
         return [issue["title"] for issue in self.hub.issues if issue["state"] == "open"]
 
     def everything_said(self) -> str:
@@ -99,7 +93,6 @@ class Team:
         return "\n".join([*files, *logs, *comments, *issues])
 
     def find_leaks(self) -> list[str]:
-        """The secrets that can be read somewhere."""
         output = self.everything_said()
         return [secret for secret in self.secrets if secret in output]
 
@@ -122,7 +115,6 @@ class Team:
             return make_topic(cluster, self.project.prefix + name, partitions, 1, (), **configs)
 
     def locally(self, *arguments: object) -> Call:
-        """Call kafkaform as somebody who works in the clone."""
         return self.project.run(*arguments, env={"KAFKA_USERNAME": "a", "KAFKA_PASSWORD": "person"})
 
 

@@ -89,7 +89,6 @@ FROM_BRANCH = ("--config", "repo/kafkaform.yaml", "--manifests-from", "pr")
 
 @pytest.fixture
 def branch(project: Project, tmp_path: Path) -> Project:
-    """A clone of the repository, on a branch of its own."""
     run_git(tmp_path, "clone", "-q", str(project.folder), "pr")
     run_git(tmp_path / "pr", "switch", "-q", "-c", "work")
     return Project(tmp_path / "pr", project.servers, project.prefix)

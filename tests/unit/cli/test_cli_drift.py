@@ -53,7 +53,6 @@ def drifted(project: Project) -> Project:
 
 
 def topics(project: Project, *arguments: object) -> Any:
-    """Drift of this project's topics alone, as JSON."""
     call = project.run("drift", "--unmanaged", "ignore", "--format", "json", *arguments)
     document = json.loads(call.out)
     Draft202012Validator(load_schema("drift")).validate(document)

@@ -21,7 +21,6 @@ def gitlab() -> Iterator[FakeGitLab]:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the time that would have been waited."""
     waited: list[float] = []
     monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
     return waited

@@ -84,13 +84,11 @@ def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None
 
 
 def create_topics(connected: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
-    """Create topics by their numbers of partitions and their configs."""
     operations = [CreateTopic(topic(name), count, 1, configs) for name, (count, configs) in topics.items()]
     assert connected.execute(operations) == [None] * len(operations)
 
 
 def read_manifests(project: Project) -> dict[str, Any]:
-    """Return each imported manifest by the name of its resource."""
     files = sorted((project.folder / "topics").rglob("*.yaml"))
     loaded = [yaml.safe_load(file.read_text("utf-8")) for file in files]
     return {document["metadata"]["name"]: document for document in loaded}

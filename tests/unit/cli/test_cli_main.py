@@ -42,7 +42,6 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command and subcommand by its full name."""
     for name in COMMANDS:
         found = cli.get_command(click.Context(cli), name)
         assert found is not None
@@ -121,7 +120,6 @@ def test_module_and_script_are_entry_points(tmp_path: Path) -> None:
 
 
 def write_to(stdout: int, folder: Path, *arguments: object) -> tuple[str, int]:
-    """Run kafkaform with this stdout; return its stderr and its exit code."""
     done = subprocess.run(
         command(*arguments),
         cwd=folder,

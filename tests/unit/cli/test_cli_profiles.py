@@ -44,7 +44,6 @@ def write_topics(project: Project, count: int, **spec: Any) -> None:
 
 
 def explain(project: Project, cluster: str, name: str = "t0") -> dict[str, Any]:
-    """Return the settings of each field of a topic."""
     call = project.run("explain", f"Topic/{name}", "--cluster", cluster, "--format", "json").needs(0)
     return {field["path"]: field["settings"] for field in call.json["fields"]}
 

@@ -35,7 +35,6 @@ def write(project: Project, *, partitions: int = 1, retention: str = "7d") -> st
 
 
 def apply_topics(project: Project, *arguments: str) -> dict[str, Any]:
-    """Apply, and return the first of its changes."""
     project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(0)
     changes = project.run("history", f"{project.prefix}*", "--format", "json").needs(0).json["changes"]
     found: dict[str, Any] = changes[0]

@@ -119,7 +119,6 @@ def test_skew_output_format_follows_file_extension(
 
 
 def parse(*arguments: str) -> SkewOptions:
-    """The options of a command line."""
     given = skew.make_context("skew", [*arguments]).params
     return resolve_options(
         GivenOptions(**{name: given[name] for name in GivenOptions.__struct_fields__}), given["topics"]

@@ -59,7 +59,6 @@ def apply(project: Project, *selectors: str, more: tuple[str, ...] = ()) -> Call
 
 
 def list_outcomes(call: Call) -> dict[str, str]:
-    """Return the outcome of each cluster, from the last table."""
     rows = [line.split(maxsplit=2) for line in call.out.splitlines()]
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].isdigit() and row[1] in CLUSTERS}
 

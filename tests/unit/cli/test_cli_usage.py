@@ -147,6 +147,9 @@ WITHOUT_ADDRESS = {
     "compare dev prod": "there is no cluster 'dev': no kafkaform.yaml was found",
     "status --clusters *": "no kafkaform.yaml was found",
     "client-config topic/a": "no manifest declares a group",
+    "validate --watch -": "stdin",
+    "validate --watch --format json": "--watch prints text alone",
+    "validate --statistics --format sarif": "--statistics has no format sarif",
 }
 _OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters", "apply p.json", "apply --clusters")
 

@@ -20,7 +20,6 @@ CALLED = [
 
 
 def show(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what a call of kafkaform prints."""
     assert run(arguments) == 0
     return capsys.readouterr().out
 

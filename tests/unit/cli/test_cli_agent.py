@@ -58,10 +58,3 @@ def test_change_outside_kafkaform_is_not_held_back(team: Team, connected: Connec
     assert "Topic/new" not in team.run().needs(1).out
     connected.execute([AlterConfigs(topic("old"), {"retention.ms": "3600000"})])
     assert "is applied already" in team.run().needs(0).err
-
-
-def test_plan_for_another_environment_is_refused(team: Team) -> None:
-    team.release(new=1)
-    prod = {"environment": "test", "client": {"bootstrap.servers": "127.0.0.1:1"}, "verifyKey": "verify.pem"}
-    team.agent.config(clusters={"prod": prod}, environments=["prod", "test"])
-    assert "environment prod, but cluster prod has environment test" in team.run().needs(1).said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,6 @@ from tests.support.github.server import REPOSITORY, TOKEN, fake_github
 
 GUIDE = (ROOT / "docs" / "github.md").read_text("utf-8")
 REVIEWED = ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json")
-
-
-def test_primary_rate_limit_is_awaited(job: Job) -> None:
-    end = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 30)}
-    job.hub.fail("GET", COMMENTS, status=403, message="API rate limit exceeded for 1.2.3.4", headers=end)
-    call = job.comment().needs(0)
-    (waited,) = job.waits
-    assert 25 < waited <= 31
-    assert re.search(r"GitHub: the rate limit is reached; trying again in \d+ s", call.err)
 
 
 class TestErrors:

@@ -55,10 +55,6 @@ def test_history_of_file_needs_no_cluster(project: Project) -> None:
     assert "\x1b" not in call.both
 
 
-def test_empty_history_is_no_error(project: Project) -> None:
-    assert project.run("history", "Topic/none.such").needs(0).out == "No matching change is recorded.\n"
-
-
 def test_missing_record_is_named(project: Project) -> None:
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
     project.config(clusters=clusters)

@@ -122,29 +122,6 @@ def test_shared_values_become_defaults(project: Project, connected: Connected, p
     assert again.err
 
 
-def test_import_overwrite_updates_files(project: Project, connected: Connected, prefix: str) -> None:
-    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "ab"})
-    project.run("import", "--match", f"{prefix}*").needs(0)
-    project.set_config("a", "retention.ms", "3600000")
-    call = project.run("import", "--match", f"{prefix}*").needs(0)
-    assert "Nothing to write.\nLeft out: 2" in call.out
-    call = project.run("import", "--match", f"{prefix}*", "--overwrite").needs(0)
-    assert "Written: 2 topics in 2 files" in call.out
-    assert read_manifests(project)[f"{prefix}a"]["spec"]["retention"] == "1h"
-    project.run("plan", "--detailed-exitcode").needs(0)
-
-
-def test_dry_run_lists_files_and_writes_none(project: Project, connected: Connected, prefix: str) -> None:
-    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "ab"})
-    project.write("topics/.gitkeep", "")
-    call = project.run("import", "--match", f"{prefix}*", "--dry-run").needs(0)
-    assert call.out == (
-        f"topics/{prefix}a.yaml  {prefix}a\ntopics/{prefix}b.yaml  {prefix}b\n"
-        "Would write: 2 topics in 2 files below topics.\n"
-    )
-    assert [file.name for file in (project.folder / "topics").iterdir()] == [".gitkeep"]
-
-
 SPEC = {"partitions": 1, "replicationFactor": 1}
 STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     "a file that is there": ("live/{}b.yaml", "mine", ("--out", "live"), "live/{}b.yaml already exists"),

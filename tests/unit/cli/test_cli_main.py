@@ -19,7 +19,7 @@ from kafkaform.core.model import Create, FieldChange, ResourceRef, Status, Updat
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.project import BIN, ROOT, command, environment, kafkaform, run_in_process
+from tests.support.cli.project import BIN, ROOT, command, environment, kafkaform
 
 HEAVY = ("confluent_kafka", "kafka", "pyspark", "numpy", "pyarrow", "yaml", "rich", "jsonschema")
 
@@ -104,13 +104,6 @@ def test_help_imports_no_clients() -> None:
     assert "--what-if" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["dev"]])
-def test_group_without_command_shows_usage(arguments: list[str], tmp_path: Path) -> None:
-    call = run_in_process(*arguments, cwd=tmp_path).needs(64)
-    assert call.out == ""
-    assert call.err.startswith("Usage: kafkaform")
-
-
 def test_module_and_script_are_entry_points(tmp_path: Path) -> None:
     for start in (command(), [str(BIN / "kafkaform")]):
         done = subprocess.run([*start, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -164,14 +157,3 @@ def test_full_disk_is_single_error_line(plan_file: Path) -> None:
 def test_ascii_output_escapes_arrow(plan_file: Path) -> None:
     shown = kafkaform("show", plan_file, cwd=plan_file.parent, env={"PYTHONIOENCODING": "ascii"})
     assert r"3 \u2192 6" in shown.needs(0).out
-
-
-def test_show_prints_saved_plan_unchanged(plan_file: Path) -> None:
-    shown = run_in_process("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
-    assert shown.out == plan_file.read_text("utf-8")
-    text = run_in_process("show", "plan.json", cwd=plan_file.parent).needs(0)
-    assert text.out.startswith("Plan saved 2025-06-01 12:00 UTC by kafkaform 1.0.\n")
-    assert "Plan: 1 to create, 500 to update" in text.out
-    markdown = run_in_process("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
-    assert markdown.out.startswith("## kafkaform plan")
-    assert (text.err, markdown.err) == ("", "")

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from kafkaform.cli import terminal
 from kafkaform.cli.output import RENDERERS, print_text, show
 from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.core.plans import Plan
@@ -34,18 +33,6 @@ PLAN = Plan(
         Diagnostic("KF113", Severity.INFO, "unclean", waived="meant"),
     ),
 )
-
-
-@pytest.mark.parametrize(
-    ("width", "shown"),
-    [(None, "Left out: `kafkaform plan` lists it.\n"), (30, "Left out: `kafkaform plan`\n    lists it.\n")],
-)
-def test_prose_is_wrapped_on_terminals(
-    width: int | None, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terminal, "prose_width", lambda _: width)
-    terminal.echo_prose("Left out: `kafkaform plan` lists it.")
-    assert capsys.readouterr().out == shown
 
 
 def test_plan_annotations_and_sarif_have_findings(capsys: pytest.CaptureFixture[str]) -> None:

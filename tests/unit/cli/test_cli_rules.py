@@ -34,20 +34,6 @@ def test_rules_json_has_kind_stage_and_waivability(project: Project) -> None:
     assert kinds["KF410"] == ("note", None, False)
 
 
-def test_rule_explanation_has_severity_and_waiver(project: Project) -> None:
-    out = list_rules(project, "KF109").needs(0).out
-    assert out.startswith("KF109 (error)\n\nmin.insync.replicas does not fit the replication factor.\n\n")
-    assert "needs      the manifests; run by validate, plan and apply\n" in out
-    assert "severity   rules: {KF109: info} in kafkaform.yaml, or off\n" in out
-    assert out.endswith(
-        'waiver     metadata.annotations: {kafkaform/waive.KF109: "why it is acceptable here"}\n'
-    )
-    project.config(rules={"KF109": "info"})
-    out = list_rules(project, "kf109").out
-    assert out.startswith("KF109 (info, error unless configured)\n")
-    assert "rules: {KF109: warning}" in out
-
-
 def test_rule_that_cannot_be_waived_is_marked(project: Project) -> None:
     assert "waiver     none: fix what it reports\n" in list_rules(project, "KF101").out
     note = list_rules(project, "KF410").out

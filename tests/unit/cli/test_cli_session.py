@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -197,31 +196,3 @@ def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:
     assert project.live()["t"]["retention.ms"] == "604800000"
     project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})
     assert "forbidden" not in project.run("plan", "topics", *allow).both
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["status"], ["get", "topics"], ["doctor"], ["import", "--dry-run"], ["history", "--limit", "1"]],
-    ids=lambda arguments: arguments[0],
-)
-def test_report_without_header_names_its_cluster(project: Project, arguments: list[str]) -> None:
-    write_two_clusters(project.folder, project.servers)
-    project.topic("t")
-    line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
-    done = project.run(*arguments, "--cluster", "prod", env={"KAFKAFORM_AUDIT": "true"})
-    assert done.err.splitlines()[0] == line
-    (project.folder / "kafkaform.yaml").unlink()
-    done = project.run(*arguments)
-    expected = f"cluster {project.servers} · no kafkaform.yaml found"
-    assert done.err.splitlines()[0] == expected
-
-
-def test_printed_apply_command_reaches_planned_cluster(project: Project) -> None:
-    write_two_clusters(project.folder)
-    project.topic("t")
-    where = ("--cluster", "prod", "--bootstrap-server", project.servers)
-    done = project.run("plan", *where, "--out", "a plan.json").needs(0)
-    command = f"kafkaform apply 'a plan.json' --bootstrap-server {project.servers} --cluster prod"
-    assert f"saved: `{command}` applies exactly this plan\n" in done.err
-    project.run(*shlex.split(command)[1:], "--auto-approve").needs(0)
-    assert set(project.live()) == {"t"}

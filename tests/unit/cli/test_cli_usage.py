@@ -131,6 +131,8 @@ WRONG: dict[str, str] = {
 }
 """What the message names, by the command line; `--given` stands for manifests on stdin."""
 WITHOUT_ADDRESS = {
+    "": "Usage: kafkaform",
+    "dev": "Usage: kafkaform dev",
     "dev up --brokers x": "'x' is not a valid integer",
     "dev ups": "did you mean `kafkaform dev up`?",
     "help ci coment": "did you mean `kafkaform ci comment`?",

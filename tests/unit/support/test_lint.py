@@ -1,4 +1,4 @@
-"""The list of messages, and the check of their words that `make lint` runs."""
+"""The checks of names, docstrings and messages that `make lint` runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_messages
+from scripts import check_words
+from scripts.list_messages import ROOT, Message, find_problems, list_messages
 
 
 @pytest.mark.parametrize(
@@ -58,14 +59,24 @@ def test_wrong_words_are_found(sort: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sort", "text"),
+    ("source", "text"),
     [
-        ("text", "there is no cluster {name}"),
-        ("error", "{file} is not TOPIC:LIMIT=N,..."),
-        ("help", "The brokers.  [default: 1]"),
-        ("rule", "A topic has no partitions."),
+        ("def shown(plan): ...", "shown"),
+        ("def _merged(plans): ...", "_merged"),
+        ("def of_plan(plan): ...", "of_plan"),
+        ("def _with_notes(plan): ...", "_with_notes"),
+        ("found = 1", "found"),
+        ("def test_a_topic_is_reported(): ...", "test_a_topic_is_reported"),
+        ("def test_topic_is_told(): ...", "test_topic_is_told"),
+        ("from tests.unit.test_plans import build_plan", "tests.unit.test_plans"),
+        ('def read(path):\n    """What a file has in it."""', "What a file has in it."),
+        ('class Plan:\n    """How things are to be."""', "How things are to be."),
+        ('def read(path):\n    """See `Plan.read`."""', "See `Plan.read`."),
+        ('def read(path):\n    """Read it."""', "Read it."),
     ],
 )
-def test_correct_messages_pass(sort: str, text: str) -> None:
-    assert list(find_problems(Message("module.py", 1, sort, text))) == []
-    assert not any(part in text for part in ALLOWED)
+def test_invalid_names_and_docstrings_are_found(tmp_path: Path, source: str, text: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert [problem[1] for problem in check_words.find_problems(path)] == [text]
+    assert text.lstrip("_") not in check_words.ALLOWED.keys() - {"found"}

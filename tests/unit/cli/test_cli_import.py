@@ -1,4 +1,4 @@
-"""`kafkaform import` of the files of another tool, without a cluster, and of a cluster."""
+"""`kafkaform import` of the files of another tool, without a cluster, and of a cluster; `kafkaform get`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import yaml
 
 from kafkaform.core.acl_fields import write_path, write_value
 from kafkaform.core.model import Create, ResourceRef
-from kafkaform.core.operations import Operation
+from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources import KINDS
 from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.foreign.examples import EXAMPLES, QUOTAS, TOPICS, list_acls
-from tests.support.plans.scenes import topic
+from tests.support.plans.scenes import group, topic
 
 STATE = """\
 topics:
@@ -201,3 +202,53 @@ def test_sources_in_folder_of_manifests_need_another_folder(project: Project) ->
     assert "--out DIR" in hint
     project.run("import", source, "--out", "ours").needs(0)
     assert (project.folder / "ours" / "a.yaml").exists()
+
+
+@pytest.fixture
+def cluster(connected: Connected) -> Connected:
+    """Topics `a`, `b-changelog` and `payments`, and groups `accountants` and `h`."""
+    create_topics(connected, dict.fromkeys(("a", "b-changelog", "payments"), (2, {})))
+    groups = [CommitInitialOffsets(group(name), {"a": "earliest"}) for name in ("accountants", "h")]
+    assert connected.execute(groups) == [None] * 2
+    return connected
+
+
+@pytest.mark.usefixtures("cluster")
+def test_get_prints_manifest_and_overwrites_file(project: Project) -> None:
+    manifest = (
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata:\n"
+        "  name: a\nspec:\n  partitions: 2\n  replicationFactor: 1\n"
+    )
+    for given in (["topics", "a"], ["Topic/a"], ["topic/a"], ["Topic", "a"]):
+        assert project.run("get", *given).needs(0).out == manifest
+    project.run("get", "topic", "a", "-o", "topics/a.yaml").needs(1)
+    project.write("topics/a.yaml", "")
+    assert project.run("get", "topic", "a", "-o", "topics/a.yaml").needs(0).out == ""
+    assert (project.folder / "topics/a.yaml").read_text("utf-8") == manifest
+    project.run("plan", "topics", "--no-strict", "--detailed-exitcode").needs(0)
+
+
+def test_group_with_configs_only_reports_omitted_topics(project: Project, cluster: Connected) -> None:
+    assert cluster.execute([AlterConfigs(group("c"), {"consumer.session.timeout.ms": "50000"})]) == [None]
+    call = project.run("get", "group", "c").needs(0)
+    spec = {"protocol": "consumer", "config": {"consumer.session.timeout.ms": "50s"}}
+    assert yaml.safe_load(call.out)["spec"] == spec
+    assert call.said.startswith("left out: topics: ")
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("kind", "near"), [("topic", "payments"), ("group", "accountants")])
+def test_missing_resource_suggests_the_nearest_name(project: Project, kind: str, near: str) -> None:
+    call = project.run("get", kind, near[:-1]).needs(1)
+    assert call.said.startswith(f"Error: {kind} '{near[:-1]}' ")
+    assert f"did you mean {near}?" in call.said
+    assert call.out == ""
+
+
+@pytest.mark.usefixtures("cluster")
+def test_names_are_lines_or_json(project: Project) -> None:
+    assert project.run("get", "topics").needs(0).out.split() == ["a", "payments"]
+    every = ["a", "b-changelog", "payments"]
+    assert project.run("get", "topics", "--all").needs(0).out.split() == every
+    assert project.run("get", "topics", "--all", "--format", "json").needs(0).json == every
+    assert project.run("get", "groups").needs(0).out.split() == ["accountants", "h"]

@@ -319,15 +319,6 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
-def write_one_cluster(folder: Path, servers: str) -> None:
-    """Write a kafkaform.yaml with the cluster `one`, and without the rules about small clusters."""
-    (folder / "kafkaform.yaml").write_text(
-        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  one:\n"
-        f"    client: {{bootstrap.servers: '{servers}'}}\n"
-        "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
-    )
-
-
 def write_two_clusters(folder: Path, servers: str = "127.0.0.1:1", **more: Any) -> None:
     """Write a configuration with a cluster for each of two environments, and one topic."""
     clusters = {

@@ -17,6 +17,12 @@ def run_git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def commit_all(folder: Path, message: str = "a commit") -> None:
+    """Commit all files as they are."""
+    run_git(folder, "add", "-A")
+    run_git(folder, "commit", "-q", "--allow-empty", "-m", message)
+
+
 class Work:
     """A repository in the making."""
 
@@ -42,8 +48,7 @@ class Work:
     def commit(self, **files: str) -> str:
         for path, text in files.items():
             self.write(path, text)
-        self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", "a commit")
+        commit_all(self.folder)
         return self.git("rev-parse", "HEAD")
 
     @property

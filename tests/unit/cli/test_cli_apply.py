@@ -12,10 +12,10 @@ import pytest
 
 from kafkaform.core.printable import split_code
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Call, Project, write_one_cluster
+from tests.support.cli.project import Call, Project
 from tests.support.cli.signing import write_keys
-from tests.support.github.git_work import run_git
-from tests.support.plans.scenes import topic
+from tests.support.github.git_work import commit_all, run_git
+from tests.support.plans.scenes import QUIET, topic
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -24,13 +24,11 @@ pytestmark = pytest.mark.usefixtures("connected")
 def project(project: Project, tmp_path: Path) -> Project:
     """A Git repository with one topic that is not applied yet."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
-    made.folder.mkdir()
-    write_one_cluster(made.folder, project.servers)
+    made.config(clusters={"one": {"client": {"bootstrap.servers": project.servers}}}, rules=QUIET)
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
     made.topic("a", partitions=3, retention="7d")
     run_git(made.folder, "init", "-q", "-b", "main")
-    run_git(made.folder, "add", "-A")
-    run_git(made.folder, "commit", "-q", "-m", "first")
+    commit_all(made.folder)
     return made
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli.project import ESCAPE, ROOT, Call, Project, manifest, run_in_process
-from tests.support.github.git_work import run_git
+from tests.support.github.git_work import commit_all, run_git
 
 Validate = Callable[..., Call]
 WIDE = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
@@ -182,11 +182,6 @@ def test_waiver_with_possible_effect_is_not_reported(
 # --- what a branch changes ---------------------------------------------------------------------------
 
 
-def commit(project: Project, message: str) -> None:
-    run_git(project.folder, "add", "-A")
-    run_git(project.folder, "commit", "-q", "-m", message)
-
-
 @pytest.fixture
 def branch(project: Project) -> Project:
     """A branch that changes b; main has findings in a and b, and later an error in z."""
@@ -194,7 +189,7 @@ def branch(project: Project) -> Project:
     for name in ("a", "b"):
         project.topic(name, partitions=10, replicationFactor=2)
     run_git(project.folder, "init", "-q", "-b", "main")
-    commit(project, "main")
+    commit_all(project.folder)
     run_git(project.folder, "switch", "-q", "-c", "branch")
     project.topic("b", partitions=14, replicationFactor=2)
     return project
@@ -227,7 +222,7 @@ def test_invalid_file_does_not_hide_findings_of_branch(
 ) -> None:
     branch.topic("c", partitons=3)
     if inherited:
-        commit(branch, "a broken file that the branch inherits")
+        commit_all(branch.folder)
         run_git(branch.folder, "branch", "-f", "main", "HEAD")
         branch.topic("b", partitions=15, replicationFactor=2)
     for output_format in ("text", "github"):

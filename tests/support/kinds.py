@@ -45,22 +45,15 @@ class KindCase:
     """A resource of a kind, and what is expected of it; `{prefix}` stands for that of a test's names.
 
     Attributes:
-        kind: The kind.
         word: The kind as `--kind` takes it.
-        name: The name of the resource.
         manifest_name: The name of its manifest, if it is another one.
         topics: Topics that must exist, as a manifest of this kind names them.
-        spec: Its manifest.
-        create_hazards: The hazards of its creation.
         edit: The spec after an edit.
-        edit_hazards: The hazards of the edit.
         is_reversible: Whether `revert` undoes the edit; what brokers do not show cannot come back.
         by_hand: The operation of somebody who changes the resource without kafkaform.
         drifted: The field that differs then.
         adopted: The spec after `drift --adopt`; None where a manifest cannot say what is live.
-        absent: The spec that deletes it.
         delete_hazard: The hazard of its deletion, which needs consent.
-        service: Who manages it.
     """
 
     kind: str

@@ -87,9 +87,8 @@ spec:
 """
     )
     new(folder, "topic", "new", "--succeeds", "old").needs(0)
-    before, after = (
-        yaml.load(path.read_text(), yaml.BaseLoader) for path in (old, old.with_name("new.yaml"))
-    )
+    files = (old, old.with_name("new.yaml"))
+    before, after = (yaml.load(file.read_text(), yaml.BaseLoader) for file in files)
     del before["metadata"]["annotations"]["kafkaform/allow"]
     del before["spec"]["recreate"], before["spec"]["overrides"]["dev"]["recreate"]
     before["metadata"]["name"] = "new"

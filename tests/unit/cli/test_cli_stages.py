@@ -87,22 +87,7 @@ def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connecte
     assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
 
 
-def test_incomplete_stage_stops_apply_until_repeated(project: Project, fleet: dict[str, Connected]) -> None:
-    fleet["eu"] = Down("eu")
-    call = apply(project, "*").needs(1)
-    assert list_outcomes(call) == {
-        "staging": "complete",
-        "eu": "failed: see above",
-        "us": "not started",
-        "asia": "not started",
-    }
-    assert "no broker answers" in call.err
-    assert "Stopped after stage 2" in call.out
-    fleet["eu"] = Connected("eu")
-    assert set(list_outcomes(apply(project, "*").needs(0)).values()) == {"complete"}
-
-
-def test_stages_are_reported_in_json_and_markdown(project: Project, fleet: dict[str, Connected]) -> None:
+def test_failed_stage_is_reported_and_stops_apply(project: Project, fleet: dict[str, Connected]) -> None:
     fleet["eu"] = Down("eu")
     clusters = apply(project, "*", more=("--format", "json")).needs(1).json["clusters"]
     assert {name: each["outcome"] for name, each in clusters.items()} == {
@@ -116,6 +101,9 @@ def test_stages_are_reported_in_json_and_markdown(project: Project, fleet: dict[
     markdown = apply(project, "*", more=("--format", "markdown")).needs(1).out
     assert "| 2 | `eu` | failed: no broker answers |" in markdown
     assert markdown.count("## kafkaform apply") == 2
+    assert "Stopped after stage 2" in apply(project, "*").needs(1).out
+    fleet["eu"] = Connected("eu")
+    assert set(list_outcomes(apply(project, "*").needs(0)).values()) == {"complete"}
 
 
 def test_failed_cluster_does_not_stop_own_stage(project: Project, fleet: dict[str, Connected]) -> None:
@@ -146,21 +134,17 @@ def check_refusal(project: Project, fleet: dict[str, Connected], reason: str, *m
     assert "stage 1" not in call.err
 
 
-def test_exchanged_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
+def test_exchanged_or_missing_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
     save_plans(project)
-    older = (project.folder / "p.us.json").read_bytes()
+    file = project.folder / "p.us.json"
+    older = file.read_bytes()
     project.topic("more")
     save_plans(project)
-    (project.folder / "p.us.json").write_bytes(older)
+    file.write_bytes(older)
     check_refusal(project, fleet, "p.us.json: not the plan of us that was saved with p.json")
-
-
-def test_missing_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
-    save_plans(project)
-    (project.folder / "p.us.json").unlink()
-    check_refusal(project, fleet, "p.us.json: No such file")
-    (project.folder / "p.json").unlink()
-    check_refusal(project, fleet, "p.json: No such file")
+    for name in ("p.us.json", "p.json"):
+        (project.folder / name).unlink()
+        check_refusal(project, fleet, f"{name}: No such file")
 
 
 def test_cluster_without_a_plan_in_the_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:

@@ -92,12 +92,6 @@ class HostedRepository:
         }
         return Event("pull_request_target", self.main, {"action": "synchronize", "pull_request": about})
 
-    def build_push_event(self) -> Event:
-        return Event("push", self.main)
-
-    def build_schedule_event(self) -> Event:
-        return Event("schedule", self.main)
-
     def _build_merge(self, base: str, head: str) -> str:
         tree = self._git(self.bare, "merge-tree", "--write-tree", base, head)
         return self._git(self.bare, "commit-tree", tree, "-p", base, "-p", head, "-m", "Merge")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkaform.core.values import replace
-from tests.support.cli.project import Call, Project
+from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import connect
 from tests.support.clusters.topics import make_topic
@@ -68,10 +68,10 @@ class Team:
         return commit
 
     def apply(self) -> Run:
-        return self.run("apply.yml", self.hosted.build_push_event())
+        return self.run("apply.yml", Event("push", self.hosted.main))
 
     def drift(self) -> Run:
-        return self.run("drift.yml", self.hosted.build_schedule_event())
+        return self.run("drift.yml", Event("schedule", self.hosted.main))
 
     def comments(self, pull: PullRequest) -> list[str]:
         return self.hub.bodies(pull.number)
@@ -79,8 +79,8 @@ class Team:
     def open_issues(self) -> list[str]:
         return [issue["title"] for issue in self.hub.issues if issue["state"] == "open"]
 
-    def everything_said(self) -> str:
-        """All that anybody can read: logs, summaries, artefacts, comments and issues."""
+    def find_leaks(self) -> list[str]:
+        """Return the secrets in what anybody can read: logs, summaries, artefacts, comments and issues."""
         files = [
             file.read_text("utf-8", "replace")
             for run in self.runs
@@ -90,10 +90,7 @@ class Team:
         logs = [text for run in self.runs for text in (run.log, run.summary)]
         comments = [body for number in self.hub.comments for body in self.hub.bodies(number)]
         issues = [f"{issue['title']} {issue['body']}" for issue in self.hub.issues]
-        return "\n".join([*files, *logs, *comments, *issues])
-
-    def find_leaks(self) -> list[str]:
-        output = self.everything_said()
+        output = "\n".join([*files, *logs, *comments, *issues])
         return [secret for secret in self.secrets if secret in output]
 
     def run(
@@ -113,9 +110,6 @@ class Team:
         """Create a topic on the cluster by other means than kafkaform; returns its full name."""
         with connect(self.project.servers) as cluster:
             return make_topic(cluster, self.project.prefix + name, partitions, 1, (), **configs)
-
-    def locally(self, *arguments: object) -> Call:
-        return self.project.run(*arguments, env={"KAFKA_USERNAME": "a", "KAFKA_PASSWORD": "person"})
 
 
 @contextmanager

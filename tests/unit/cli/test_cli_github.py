@@ -19,165 +19,161 @@ GUIDE = (ROOT / "docs" / "github.md").read_text("utf-8")
 REVIEWED = ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json")
 
 
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("status", "message", "said", "hint"),
-        [
-            (401, "Bad credentials", "GitHub rejects GITHUB_TOKEN (Bad", "it has expired"),
-            (
-                403,
-                "Not accessible",
-                "GitHub denies it (Not accessible)",
-                "the job needs `permissions: {pull-",
-            ),
-            (404, "Not Found", "it does not exist, or the token has no access to it", "check the number"),
-            (
-                410,
-                "Disabled",
-                "it no longer exists (Disabled)",
-                "it has expired or was deleted, or issues are",
-            ),
-            (422, "Validation Failed", "GitHub returned status 422 (Validation Failed)", None),
-        ],
-    )
-    def test_github_errors_have_message_and_hint(
-        self, job: Job, status: int, message: str, said: str, hint: str | None
-    ) -> None:
-        job.hub.fail("POST", COMMENTS, status=status, message=message)
-        call = job.comment().needs(1)
-        assert call.err.startswith(f"Error: cannot comment on #12: {said}")
-        assert hint is None or f"\nhint: {hint}" in call.err
+@pytest.mark.parametrize(
+    ("status", "message", "said", "hint"),
+    [
+        (401, "Bad credentials", "GitHub rejects GITHUB_TOKEN (Bad", "it has expired"),
+        (403, "Not accessible", "GitHub denies it (Not accessible)", "the job needs `permissions: {pull-"),
+        (404, "Not Found", "it does not exist, or the token has no access to it", "check the number"),
+        (410, "Disabled", "it no longer exists (Disabled)", "it has expired or was deleted, or issues are"),
+        (422, "Validation Failed", "GitHub returned status 422 (Validation Failed)", None),
+    ],
+)
+def test_github_errors_have_message_and_hint(
+    job: Job, status: int, message: str, said: str, hint: str | None
+) -> None:
+    job.hub.fail("POST", COMMENTS, status=status, message=message)
+    call = job.comment().needs(1)
+    assert call.err.startswith(f"Error: cannot comment on #12: {said}")
+    assert hint is None or f"\nhint: {hint}" in call.err
+    assert job.waits == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "granted", "needed"),
+    [
+        (("comment", "plan.md", "--pull-request", 12), set(), "pull-requests: write"),
+        (("issue", "plan.md", "--id", "d", "--title", "D"), {"pull-requests"}, "issues: write"),
+        (REVIEWED, {"actions"}, "contents: read, pull-requests: read"),
+        (REVIEWED, {"pull-requests"}, "actions: read"),
+    ],
+)
+def test_permission_that_a_workflow_lacks_is_named(
+    job: Job, arguments: tuple[object, ...], granted: set[str], needed: str
+) -> None:
+    job.hub.pull(MERGE)
+    job.hub.permissions = granted
+    assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
+
+
+def test_github_field_errors_are_reported(job: Job) -> None:
+    job.hub.longest = 10
+    assert "status 422 (Validation Failed; body: body is too long" in job.issue().needs(1).err
+
+
+def test_persistent_server_error_ends_retries(job: Job) -> None:
+    job.hub.fail("GET", COMMENTS, status=503, times=100)
+    call = job.comment().needs(1)
+    assert "GitHub: an internal error (503); tried 6 times" in call.err
+    assert "githubstatus.com" in call.err
+    assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
+
+
+def test_response_of_other_server_is_reported(job: Job) -> None:
+    job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
+    call = job.comment().needs(1)
+    assert "is not one of GitHub's API (TypeError)" in call.err
+    assert "hint: check GITHUB_API_URL: " in call.err
+
+
+def test_moved_repository_is_reported(job: Job) -> None:
+    job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
+    assert f"cannot comment on #12: {REPOSITORY} has moved" in job.comment().needs(1).err
+    job.hub.fail("POST", f"{ISSUES}$", status=307, message="Moved Permanently")
+    assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
+
+
+def test_github_text_is_escaped(job: Job) -> None:
+    job.hub.fail("POST", COMMENTS, status=422, message="\x1b[2J\n::error::gone")
+    assert r"\x1b[2J\n::error::gone" in job.comment().needs(1).err
+
+
+def test_untrusted_certificate_is_refused(job: Job, tmp_path: Path) -> None:
+    with fake_github(tls=self_signed(tmp_path)) as hub:
+        call = job.comment(GITHUB_API_URL=hub.url)
+        assert "REQUESTS_CA_BUNDLE" in call.needs(1).err
+        assert hub.requests == []
         assert job.waits == []
-
-    @pytest.mark.parametrize(
-        ("arguments", "granted", "needed"),
-        [
-            (("comment", "plan.md", "--pull-request", 12), set(), "pull-requests: write"),
-            (("issue", "plan.md", "--id", "d", "--title", "D"), {"pull-requests"}, "issues: write"),
-            (REVIEWED, {"actions"}, "contents: read, pull-requests: read"),
-            (REVIEWED, {"pull-requests"}, "actions: read"),
-        ],
-    )
-    def test_permission_that_a_workflow_lacks_is_named(
-        self, job: Job, arguments: tuple[object, ...], granted: set[str], needed: str
-    ) -> None:
-        job.hub.pull(MERGE)
-        job.hub.permissions = granted
-        assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
-
-    def test_github_field_errors_are_reported(self, job: Job) -> None:
-        job.hub.longest = 10
-        assert "status 422 (Validation Failed; body: body is too long" in job.issue().needs(1).err
-
-    def test_persistent_server_error_ends_retries(self, job: Job) -> None:
-        job.hub.fail("GET", COMMENTS, status=503, times=100)
-        call = job.comment().needs(1)
-        assert "GitHub: an internal error (503); tried 6 times" in call.err
-        assert "githubstatus.com" in call.err
-        assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
-
-    def test_response_of_other_server_is_reported(self, job: Job) -> None:
-        job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
-        call = job.comment().needs(1)
-        assert "is not one of GitHub's API (TypeError)" in call.err
-        assert "hint: check GITHUB_API_URL: " in call.err
-
-    def test_moved_repository_is_reported(self, job: Job) -> None:
-        job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
-        assert f"cannot comment on #12: {REPOSITORY} has moved" in job.comment().needs(1).err
-        job.hub.fail("POST", f"{ISSUES}$", status=307, message="Moved Permanently")
-        assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
-
-    def test_github_text_is_escaped(self, job: Job) -> None:
-        job.hub.fail("POST", COMMENTS, status=422, message="\x1b[2J\n::error::gone")
-        assert r"\x1b[2J\n::error::gone" in job.comment().needs(1).err
-
-    def test_untrusted_certificate_is_refused(self, job: Job, tmp_path: Path) -> None:
-        with fake_github(tls=self_signed(tmp_path)) as hub:
-            call = job.comment(GITHUB_API_URL=hub.url)
-            assert "REQUESTS_CA_BUNDLE" in call.needs(1).err
-            assert hub.requests == []
-            assert job.waits == []
-            trusted = {"GITHUB_API_URL": hub.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "certificate.pem")}
-            job.comment(**trusted).needs(0)
+        trusted = {"GITHUB_API_URL": hub.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "certificate.pem")}
+        job.comment(**trusted).needs(0)
 
 
-class TestInput:
-    def test_missing_token_is_reported(self, job: Job) -> None:
-        call = job.comment(GITHUB_TOKEN=" ").needs(1)
-        assert "GITHUB_TOKEN is not set" in call.err
-        assert job.hub.requests == []
+def test_missing_token_is_reported(job: Job) -> None:
+    call = job.comment(GITHUB_TOKEN=" ").needs(1)
+    assert "GITHUB_TOKEN is not set" in call.err
+    assert job.hub.requests == []
 
-    def test_token_is_in_no_output(self, job: Job, tmp_path: Path) -> None:
-        job.hub.fail("POST", COMMENTS, status=422)
-        arguments = ("--debug", "ci", "comment", "plan.md", "--pull-request", 12)
-        call = kafkaform(*arguments, cwd=tmp_path, env=job.hub.environment())
-        assert call.code == 1
-        assert "Traceback" in call.err
-        assert TOKEN not in call.both
 
-    @pytest.mark.parametrize(
-        "url", ["http://api.example.com", "ftp://127.0.0.1", "api.github.com", "http://127.0.0.1.example.com"]
-    )
-    def test_token_is_never_sent_unencrypted(self, job: Job, url: str) -> None:
-        call = job.comment(GITHUB_API_URL=url).needs(1)
-        assert f"GITHUB_API_URL is {url}, " in call.err
-        assert job.waits == []
+def test_token_is_in_no_output(job: Job, tmp_path: Path) -> None:
+    job.hub.fail("POST", COMMENTS, status=422)
+    arguments = ("--debug", "ci", "comment", "plan.md", "--pull-request", 12)
+    call = kafkaform(*arguments, cwd=tmp_path, env=job.hub.environment())
+    assert call.code == 1
+    assert "Traceback" in call.err
+    assert TOKEN not in call.both
 
-    @pytest.mark.parametrize(
-        "name", ["kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", ""]
-    )
-    def test_invalid_repository_name_is_refused(self, job: Job, name: str) -> None:
-        call = job.comment("--repository", name).needs(64)
-        assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
-        assert job.hub.requests == []
 
-    @pytest.mark.parametrize(
-        ("env", "arguments", "said"),
-        [
-            ({}, (), "no forge is given"),
-            ({"GITHUB_TOKEN": "a", "GITLAB_TOKEN": "a"}, (), "no forge is given"),
-            ({"GITHUB_TOKEN": "a", "GITLAB_TOKEN": "a", "GITLAB_CI": "true"}, (), "no project is given"),
-            ({"GITLAB_TOKEN": "a"}, (), "no project is given"),
-            ({"GITHUB_ACTIONS": "true", "CI_PROJECT_ID": "7"}, (), "no repository is given"),
-            ({"GITHUB_ACTIONS": "true"}, ("--forge", "gitlab"), "no project is given"),
-        ],
-    )
-    def test_forge_is_detected_from_environment_or_refused(
-        self, tmp_path: Path, env: dict[str, str], arguments: tuple[str, ...], said: str
-    ) -> None:
-        (tmp_path / "plan.md").write_text("a plan", "utf-8")
-        call = run_in_process(
-            "ci", "comment", "plan.md", "--pull-request", 12, *arguments, cwd=tmp_path, env=env
-        )
-        assert said in call.needs(64).err
+@pytest.mark.parametrize(
+    "url", ["http://api.example.com", "ftp://127.0.0.1", "api.github.com", "http://127.0.0.1.example.com"]
+)
+def test_token_is_never_sent_unencrypted(job: Job, url: str) -> None:
+    call = job.comment(GITHUB_API_URL=url).needs(1)
+    assert f"GITHUB_API_URL is {url}, " in call.err
+    assert job.waits == []
 
-    @pytest.mark.parametrize("arguments", [("issue", "--id", "drift-prod", "--close"), REVIEWED])
-    def test_gitlab_job_refuses_issues_and_reviewed_plans(
-        self, tmp_path: Path, arguments: tuple[str, ...]
-    ) -> None:
-        call = run_in_process("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
-        assert f"`kafkaform ci {arguments[0]}` works on GitHub" in call.needs(64).err
 
-    @pytest.mark.parametrize(
-        ("content", "said"),
-        [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "not UTF-8")],
-        ids=["none", "empty", "latin"],
-    )
-    def test_missing_or_empty_comment_file_is_reported(
-        self, job: Job, tmp_path: Path, content: bytes | None, said: str
-    ) -> None:
-        if content is not None:
-            (tmp_path / "other.md").write_bytes(content)
-        assert said in job.run("comment", "other.md", "--pull-request", 12).needs(1).err
-        assert job.hub.requests == []
+@pytest.mark.parametrize("name", ["kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", ""])
+def test_invalid_repository_name_is_refused(job: Job, name: str) -> None:
+    call = job.comment("--repository", name).needs(64)
+    assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
+    assert job.hub.requests == []
 
-    def test_missing_pygithub_names_extra(self, job: Job, tmp_path: Path) -> None:
-        (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['github'] = None")
-        arguments = ("ci", "comment", "plan.md", "--pull-request", 12)
-        env = job.hub.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
-        call = kafkaform(*arguments, cwd=tmp_path, env=env).needs(1)
-        assert "`pip install 'kafkaform[github]'`" in call.err
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "said"),
+    [
+        ({}, (), "no forge is given"),
+        ({"GITHUB_TOKEN": "a", "GITLAB_TOKEN": "a"}, (), "no forge is given"),
+        ({"GITHUB_TOKEN": "a", "GITLAB_TOKEN": "a", "GITLAB_CI": "true"}, (), "no project is given"),
+        ({"GITLAB_TOKEN": "a"}, (), "no project is given"),
+        ({"GITHUB_ACTIONS": "true", "CI_PROJECT_ID": "7"}, (), "no repository is given"),
+        ({"GITHUB_ACTIONS": "true"}, ("--forge", "gitlab"), "no project is given"),
+    ],
+)
+def test_forge_is_detected_from_environment_or_refused(
+    tmp_path: Path, env: dict[str, str], arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "plan.md").write_text("a plan", "utf-8")
+    call = run_in_process("ci", "comment", "plan.md", "--pull-request", 12, *arguments, cwd=tmp_path, env=env)
+    assert said in call.needs(64).err
+
+
+@pytest.mark.parametrize("arguments", [("issue", "--id", "drift-prod", "--close"), REVIEWED])
+def test_gitlab_job_refuses_issues_and_reviewed_plans(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    call = run_in_process("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
+    assert f"`kafkaform ci {arguments[0]}` works on GitHub" in call.needs(64).err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "not UTF-8")],
+    ids=["none", "empty", "latin"],
+)
+def test_missing_or_empty_comment_file_is_reported(
+    job: Job, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    if content is not None:
+        (tmp_path / "other.md").write_bytes(content)
+    assert said in job.run("comment", "other.md", "--pull-request", 12).needs(1).err
+    assert job.hub.requests == []
+
+
+def test_missing_pygithub_names_extra(job: Job, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['github'] = None")
+    arguments = ("ci", "comment", "plan.md", "--pull-request", 12)
+    env = job.hub.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    call = kafkaform(*arguments, cwd=tmp_path, env=env).needs(1)
+    assert "`pip install 'kafkaform[github]'`" in call.err
 
 
 def test_steps_of_the_guide_run(job: Job) -> None:

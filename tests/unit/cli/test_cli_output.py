@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.text import Text
 
 from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.main import run
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import RENDERERS, print_text, show, tell
 from kafkaform.cli.plan import exit_code
@@ -80,24 +79,18 @@ def test_plain_text_matches_rich_output(parts: list[tuple[str, str]]) -> None:
     assert printed.getvalue() == by_rich.getvalue()
 
 
-@pytest.mark.parametrize("output_format", ["github", "sarif"])
-def test_invalid_manifests_are_reported_in_plan_format(tmp_path: Path, output_format: str) -> None:
-    project = Project(tmp_path, "127.0.0.1:1", "x.")
+def test_invalid_manifests_are_reported_in_plan_format(project: Project) -> None:
     project.topic("a", partitons=3)
-    arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
-    call = run_in_process(*arguments, output_format, cwd=tmp_path).needs(1)
-    assert call.err == ""
-    assert "topics/a.yaml" in call.out
-
-    if output_format == "sarif":
-        assert call.json["runs"][0]["invocations"] == [{"executionSuccessful": False}]
-        (result,) = call.json["runs"][0]["results"]
-        assert (result["ruleId"], result["level"]) == ("invalid-input", "error")
-        region = result["locations"][0]["physicalLocation"]["region"]
-        assert (region["startLine"], region["startColumn"]) == (7, 3)
-    else:
-        assert call.out.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
-    assert "topics/a.yaml:" in run_in_process(*arguments, "markdown", cwd=tmp_path).needs(1).err
+    sarif, github = (project.run("plan", "--format", name).needs(1) for name in ("sarif", "github"))
+    assert (sarif.err, github.err) == ("", "")
+    assert github.out.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
+    (run,) = sarif.json["runs"]
+    assert run["invocations"] == [{"executionSuccessful": False}]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("invalid-input", "error")
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert (region["startLine"], region["startColumn"]) == (7, 3)
+    assert "topics/a.yaml:" in project.run("plan", "--format", "markdown").needs(1).err
 
 
 RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for output_format in formats]
@@ -147,19 +140,13 @@ def test_unreachable_cluster_is_single_error_line(tmp_path: Path, monkeypatch: p
             assert call.said == call.err
 
 
-def test_unexpected_error_is_single_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def broken(*_: object, **__: object) -> None:
+def test_unexpected_error_is_single_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("boom \x1b[31m\nsecond line")
 
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kafkaform.cli.validate.find_settings", broken)
-    assert run(["validate"]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    error, hint = err.splitlines()
-    assert error == r"Error: unexpected RuntimeError: boom \x1b[31m\nsecond line"
+    monkeypatch.setattr("kafkaform.cli.validate.find_settings", fail)
+    error, hint = run_in_process("validate", cwd=tmp_path).read_error()
+    assert error == r"unexpected RuntimeError: boom \x1b[31m\nsecond line"
     assert "--debug" in hint
 
 

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from kafkaform.core.model import SAFE, Delete
-from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources import KINDS
 from tests.support.cli.agent import Team, build_team
 from tests.support.cli.memory_program import Connected
@@ -164,13 +163,3 @@ def test_held_back_change_fails_agent_until_resolved(old_team: Team, connected: 
     old_team.run().needs(1)  # now it would be created, which nobody reviewed
     old_team.work.apply("--target", "Topic/old").needs(0)
     assert "held back" not in old_team.run().needs(0).words
-
-
-def test_change_outside_kafkaform_is_not_held_back(old_team: Team, connected: Connected) -> None:
-    old_team.work.topic("old", partitions=3, keyed=False, retention="1h")
-    old_team.release(new=1, code=1)
-    old_team.run().needs(1)
-    connected.execute([AlterConfigs(topic("new"), {"retention.ms": "5"})])
-    assert "Topic/new" not in old_team.run().needs(1).out
-    connected.execute([AlterConfigs(topic("old"), {"retention.ms": "3600000"})])
-    assert "is applied already" in old_team.run().needs(0).err

@@ -39,23 +39,6 @@ def test_github_errors_have_message_and_hint(
     assert job.waits == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "granted", "needed"),
-    [
-        (("comment", "plan.md", "--pull-request", 12), set(), "pull-requests: write"),
-        (("issue", "plan.md", "--id", "d", "--title", "D"), {"pull-requests"}, "issues: write"),
-        (REVIEWED, {"actions"}, "contents: read, pull-requests: read"),
-        (REVIEWED, {"pull-requests"}, "actions: read"),
-    ],
-)
-def test_permission_that_a_workflow_lacks_is_named(
-    job: Job, arguments: tuple[object, ...], granted: set[str], needed: str
-) -> None:
-    job.hub.pull(MERGE)
-    job.hub.permissions = granted
-    assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
-
-
 def test_github_field_errors_are_reported(job: Job) -> None:
     job.hub.longest = 10
     assert "status 422 (Validation Failed; body: body is too long" in job.issue().needs(1).err

@@ -91,8 +91,3 @@ def test_persistent_gitlab_error_ends_retries(gitlab: FakeGitLab, tmp_path: Path
     gitlab.failures += [("GET", 503, False)] * 200
     assert "too long" in comment(gitlab, tmp_path).needs(1).err
     assert sum(waits) <= 300
-
-
-def test_empty_text_is_not_sent(gitlab: FakeGitLab, tmp_path: Path) -> None:
-    comment(gitlab, tmp_path, " \n").needs(1)
-    assert gitlab.requests == []

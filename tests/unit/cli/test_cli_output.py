@@ -20,12 +20,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.options import ClusterSelector
-from kafkaform.cli.output import RENDERERS, print_text, show, tell
+from kafkaform.cli.output import RENDERERS, print_text, show
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.show import Saving
-from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import (
     Create,
     Diagnostic,
@@ -37,10 +35,8 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import Plan, PlannedChange
-from kafkaform.core.printable import MAX_LINE_LENGTH, printable
+from kafkaform.core.printable import printable
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.report.diagnostics import findings_to_github, findings_to_text
-from kafkaform.report.findings import ReportedFinding, Workspace
 from tests.support.cli.project import Project, run_in_process
 from tests.support.plans.scenes import topic
 
@@ -148,22 +144,6 @@ def test_unexpected_error_is_single_line(monkeypatch: pytest.MonkeyPatch, tmp_pa
     error, hint = run_in_process("validate", cwd=tmp_path).read_error()
     assert error == r"unexpected RuntimeError: boom \x1b[31m\nsecond line"
     assert "--debug" in hint
-
-
-@pytest.mark.parametrize("name", ["n" * 9_000, "n " * 4_500], ids=["one word", "many words"])
-def test_messages_with_long_names_are_truncated(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    handler = ErrorHandler()
-    handler.tell(KafkaformError(f"{name}: no", hint=f"not {name}, but something else"))
-    handler.tell(InvalidInput([Problem(f"{name} is not a name", None, f"not {name}")]))
-    tell(f"note: {name}: read")
-    finding = ReportedFinding(Diagnostic("KF1", Severity.ERROR, f"{name}: no", suggestion=f"not {name}"))
-    found = findings_to_text([finding]) + findings_to_github([finding], workspace=Workspace("/", "/"))
-    lines = [*capsys.readouterr().err.splitlines(), *found.splitlines()]
-    assert len(lines) == 7
-    # An annotation has two: the message, and its hint.
-    assert max(map(len, lines)) <= 2 * MAX_LINE_LENGTH + 200
-    # The sentence around a name without spaces is whole.
-    assert " " in name or "but something else" in "\n".join(lines)
 
 
 SIGNS = """

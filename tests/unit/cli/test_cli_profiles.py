@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import ROOT, Project, manifest
+from tests.support.cli.project import Project, manifest
 from tests.support.github.git_work import Work
 from tests.support.plans.scenes import create_topic, topic
 
@@ -75,19 +74,6 @@ def test_profile_change_is_planned_and_consented_by_profile_name(project: Projec
     assert applied.code == 1
     after = project.run("plan", "--cluster", "eu", "--format", "json").json
     assert [change["name"] for change in after["changes"]] == ["both"]
-
-
-def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
-    configure(project)
-    write_topics(project, 2)
-    project.apply("--cluster", "eu").needs(0)
-    cut_retention(project)
-    misspelt = project.run("plan", "--cluster", "eu", "--allow", "profile/evnts:retention-cut").needs(64)
-    assert "did you mean profile/events?" in misspelt.err
-    project.run("plan", "--cluster", "eu", "--out", "p.json", "--allow", "profile/*:retention-cut").needs(0)
-    assert "profile events: 2 topics" in project.run("show", "p.json").out
-    project.apply("p.json").needs(0)
-    project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
 
 
 def test_explanation_lists_each_layer_with_location(project: Project) -> None:
@@ -203,23 +189,6 @@ def test_adopted_drift_of_some_resources_edits_manifests(
     assert (project.folder / "kafkaform.yaml").read_text() == before
     assert read_retention(project, "eu", "t0")[0][0].startswith("manifest")
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
-
-
-def test_topics_in_lines_are_edited_in_place(project: Project, connected: Connected) -> None:
-    # The page says that 300 topics are 300 lines.
-    text = (ROOT / "docs" / "profiles.md").read_text("utf-8")
-    config, first, lines = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    project.write("kafkaform.yaml", config)
-    project.write("topics/first.yaml", first)
-    file = project.write("topics/lines.yaml", lines)
-    project.apply("--cluster", "dev").needs(0)
-    set_retention(connected, TWO_DAYS, "returns.v1")
-    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
-    before, after = lines.splitlines(), file.read_text().splitlines()
-    assert [line for line in after if line not in before] == [
-        before[2].replace("events", "events, overrides: {dev: {config: {retention.ms: 2d}}}")
-    ]
-    assert len(after) == len(before)
 
 
 def test_profiles_of_another_repository_are_not_edited(

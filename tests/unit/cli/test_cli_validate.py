@@ -63,20 +63,6 @@ def test_validation_covers_all_environments_by_default(project: Project, validat
     assert validate("--environment", "prod", env=dev).code == 1
 
 
-def test_unknown_environment_does_not_hide_problems(project: Project, validate: Validate) -> None:
-    project.config(environments=["dev", "prod"])
-    project.topic("b b")
-    call = validate("-e", "prd").needs(64)
-    assert "there is no environment 'prd' in kafkaform.yaml" in call.err
-    assert "did you mean 'prod'?" in call.err
-    assert "error: KF101 'x.b b'" in call.out
-    project.write("topics/wrong.yaml", "kind: Topik\n")
-    for output_format in ("text", "json", "github", "sarif"):
-        call = validate("-e", "prd", "--format", output_format).needs(1)
-        for text in ("there is no environment", "unknown kind", "KF101"):
-            assert text in call.both
-
-
 def test_terminal_escapes_in_manifests_are_escaped(project: Project, validate: Validate) -> None:
     evil = f"x{ESCAPE}[31m\r\n\x07\u202e|<b>"
     project.topic(evil[:1], metadata={"name": evil})
@@ -103,20 +89,6 @@ def test_missing_file_is_named(validate: Validate, arguments: str, place: str) -
     assert call.out == ""
     assert f"{place}: no such file" in call.err
     assert ("kafkaform init" in call.err) == (arguments != "nope.yaml"), "a named file is another slip"
-
-
-def test_policies_are_checked_with_the_rules(project: Project, validate: Validate) -> None:
-    policy = {**WIDE, "message": "Production is wide.", "environments": ["prod"]}
-    project.config(environments=["dev", "prod"], policies=[policy])
-    project.topic("a")
-    call = validate().needs(1)
-    assert "topics/a.yaml:6:3: error: policy/wide Production is wide: partitions is 1" in call.out
-    assert "(in prod)" in call.out
-    assert call.out.endswith("1 resource: 1 error, 1 warning.\n")
-    assert validate("-e", "dev").code == 0
-    (run,) = validate("--format", "sarif").json["runs"]
-    texts = {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
-    assert texts["policy/wide"] == "Production is wide."
 
 
 # --- waivers ---------------------------------------------------------------------------------------
@@ -235,100 +207,6 @@ def test_invalid_file_does_not_hide_findings_of_branch(
         each["source"]["file"] != "topics/a.yaml" and bool(each["code"] or not inherited) for each in found
     ]
     assert own == sorted(own, reverse=True)
-
-
-# --- many findings -----------------------------------------------------------------------------------
-
-
-def test_similar_findings_are_grouped(project: Project, validate: Validate) -> None:
-    for number in range(30):
-        project.topic(f"t{number:02}", partitions=3, replicationFactor=1)
-        project.group(f"g{number:02}", topics=[f"x.t{number:02}"])
-    project.topic("b b")
-    call = validate().needs(1)
-    assert "29 more of KF204, topics/group-g01.yaml:4, " in call.out
-    assert call.out.endswith("61 resources: 1 error, 30 notes.\n")
-    lines = call.out.splitlines()
-    assert len(lines) <= 10
-    assert [line for line in lines if "error: KF101" in line]
-    every = validate("--verbose").needs(1).out.splitlines()
-    found = validate("--format", "json").json["diagnostics"]
-    assert len(every) == len(found) + 1 > 30
-    assert every[-1] == lines[-1], "the summary counts them all"
-
-
-# --- broken files ------------------------------------------------------------------------------------
-
-_STICKY = "  client: {partition.assignment.strategy: cooperative-sticky}\n"
-_TOPIC = "  partitions: 12\n  replicationFactor: 3\n  config: {min.insync.replicas: 2RETENTION}\n"
-_ACLS = "  acls: [{resource: topic, name: audit, operations: [Read]},\n    {resource: group, name: auditors, "
-_SPECS = {
-    "orders": ("Topic", _TOPIC.replace("RETENTION", ", retention.ms: 30d")),
-    "audit": ("Topic", _TOPIC.replace("RETENTION", "")),
-    "readers": (
-        "ConsumerGroup",
-        f"  topics: [orders]\n  lag: {{maxTime: 20d}}\n{_STICKY}  members: {{max: 12}}\n",
-    ),
-    "access": ("Access", "  principals: [User:svc]\n  consumes: [{group: readers}]\n"),
-    "access-audit": ("Access", f"  principals: [User:svc]\n{_ACLS}operations: [Read]}}]\n"),
-    "auditors": ("ConsumerGroup", f"  topics: [audit]\n{_STICKY}"),
-    "auditor": (
-        "Access",
-        "  principals: [User:auditor]\n  consumes: [{group: auditors, topics: [orders]}]\n",
-    ),
-}
-RELATED = {
-    name: f"apiVersion: kafkaform/v1\nkind: {kind}\nmetadata: {{name: {name}"
-    + (", annotations: {kafkaform/waive.KF603: by another account}" if name == "auditor" else "")
-    + f"}}\nspec:\n{spec}"
-    for name, (kind, spec) in _SPECS.items()
-}
-"""Manifests that have no finding together, and findings if one is ignored."""
-DAMAGES: dict[str, Callable[[str], str]] = {
-    "syntax": lambda text: text + "  x: [\n",
-    "no name": lambda text: re.sub(r"name: [\w.-]+", "nam: x", text, count=1),
-    "no kind": lambda text: re.sub(r"kind: .", "kind: X", text, count=1),
-    "unknown field": lambda text: text + "  unknown: 1\n",
-    "template": lambda text: text.replace("spec:\n", "spec:\n  description: ${env:X}\n"),
-    "bad annotation": lambda text: text.replace("}\nspec", ", labels: {team: [x]}}\nspec"),
-    "bytes": lambda text: text + "\x00",
-}
-
-
-@pytest.fixture
-def related(project: Project, validate: Validate) -> Callable[[], set[tuple[str | None, str]]]:
-    """A project of related manifests; the function returns the code and the file of each finding."""
-    project.config(defaults={"Topic": {"config": {"retention.ms": "21d"}}})
-    for name, text in RELATED.items():
-        project.write(f"topics/{name}.yaml", text)
-    return lambda: {
-        (each["code"], each["source"]["file"]) for each in validate("--format", "json").json["diagnostics"]
-    }
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("broken", RELATED)
-def test_invalid_file_causes_no_other_findings(
-    project: Project, related: Callable[[], set[tuple[str | None, str]]], broken: str, damage: str
-) -> None:
-    expected = related()
-    project.write(f"topics/{broken}.yaml", DAMAGES[damage](RELATED[broken]))
-    problem = (None, f"topics/{broken}.yaml")
-    found = related()
-    assert problem in found
-    assert found <= {problem, *expected}
-
-
-@pytest.mark.parametrize("absent", ["orders", "audit", "readers", "auditors"])
-def test_missing_related_manifest_causes_findings(
-    project: Project, related: Callable[[], set[tuple[str | None, str]]], absent: str
-) -> None:
-    expected = related()
-    (project.folder / f"topics/{absent}.yaml").unlink()
-    assert not related() <= expected
-
-
-# --- statistics, and watching ----------------------------------------------------------------------
 
 
 def test_statistics_count_the_findings_of_each_rule(project: Project, validate: Validate) -> None:

@@ -81,7 +81,7 @@ def test_version_options_print_equal_text(capsys: pytest.CaptureFixture[str]) ->
 
 
 _SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"
-_FORGE = "needs GitHub or GitLab; test_cli_github.py and test_cli_gitlab.py have one"
+_FORGE = "needs GitHub or GitLab; test_cli_ci.py has one"
 _KAFKA = "starts or needs a real Kafka; tests/docs/test_cli_docs.py has one"
 PARSED_ONLY: dict[str, str] = {
     "agent": "follows a branch until it is stopped; test_cli_agent.py runs it",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -12,6 +14,7 @@ import pytest
 from kafkaform.cli.examples import EXAMPLES
 from kafkaform.cli.main import COMMANDS, OTHER_NAMES, SECTIONS, cli, run
 from kafkaform.cli.options import CONNECTION
+from kafkaform.cli.options import SECTIONS as OPTION_SECTIONS
 from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
 from tests.support.cli.memory_program import use_memory
@@ -78,6 +81,60 @@ def test_alternative_names_refer_to_existing_commands() -> None:
 
 def test_version_options_print_equal_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert len({show(capsys, option) for option in ("--version", "-V", "version")}) == 1
+
+
+CLIENTS = {"confluent_kafka", "kafka", "pyspark", "numpy", "pyarrow"}
+HEAVY = CLIENTS | {"yaml", "rich", "jsonschema"}
+
+
+def test_long_help_has_sections_in_80_columns() -> None:
+    long = []
+    for name, found in NAMES.items():
+        context = click.Context(
+            found, info_name=f"kafkaform {name}", terminal_width=80, max_content_width=100
+        )
+        text = found.get_help(context)
+        assert max(map(len, text.splitlines())) <= 80, name
+        # Marks of click and of docstrings that were meant for a program.
+        assert not re.search(r"[^\n -~…]|\\|^ *(Args|Returns|Raises|Yields):|%\(", text, re.MULTILINE), name
+        listed, _, connection = text.partition("\nCluster and configuration (")
+        _, *sections = re.split(r"^\w.*:$", listed, flags=re.MULTILINE)
+        shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", "".join(sections), re.MULTILINE)
+        shown += re.findall(r"(?<![\w-])--[\w-]+", connection)
+        options = [option for option in found.get_params(context) if isinstance(option, click.Option)]
+        assert len(shown) == len(options), name
+        assert all(len({*shown} & {*option.opts}) == 1 for option in options), name
+        titles = re.findall(r"^(\w.*):$", listed, re.MULTILINE)
+        if not {*OPTION_SECTIONS}.isdisjoint(titles):
+            long.append(name)
+            assert titles[-1] == "Output", name
+            assert name not in {"plan", "apply"} or "Options" not in titles
+            assert titles == [title for title in ("Examples", "Options", *OPTION_SECTIONS) if title in titles]
+    assert {"plan", "apply", "drift", "reset", "skew"} <= {*long}
+
+
+def test_commands_are_documented() -> None:
+    """Help lists commands without importing them, so it keeps their first lines by itself."""
+    for name, (_, summary) in COMMANDS.items():
+        found = cli.get_command(click.Context(cli), name)
+        assert found is not None
+        assert (found.help or "").splitlines()[0] == summary
+        assert len(summary) <= 61, "the list of commands has a line each in 80 columns"
+
+
+def test_help_imports_no_clients() -> None:
+    script = (
+        "import sys; from kafkaform.cli.main import run\n"
+        f"def show(): print('imported', *({HEAVY} & sys.modules.keys()))\n"
+        "run(['--help']); run(['--version']); show()\n"
+        "for command in 'plan', 'apply', 'skew': run([command, '--help'])\n"
+        "show()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    first, second = (line.split()[1:] for line in done.stdout.splitlines() if line.startswith("imported"))
+    assert first == []
+    assert not CLIENTS & {*second}
+    assert "--what-if" in done.stdout
 
 
 _SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"

@@ -131,15 +131,6 @@ def test_agent_needs_key_and_repository_without_credentials(team: Team) -> None:
     )
 
 
-@pytest.fixture
-def old_team(tmp_path: Path) -> Team:
-    """A team whose topic `old` is live."""
-    made = build_team("127.0.0.1:1", "", tmp_path)
-    made.work.topic("old", partitions=3, keyed=False, retention="7d")
-    made.work.apply().needs(0)
-    return made
-
-
 HELD: dict[str, dict[str, Any]] = {
     "needs consent": {"partitions": 3, "retention": "1h"},
     "is refused": {"partitions": 2, "retention": "7d"},
@@ -148,18 +139,21 @@ HELD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", HELD)
-def test_held_back_change_fails_agent_until_resolved(old_team: Team, connected: Connected, case: str) -> None:
-    old_team.work.topic("old", keyed=False, **HELD[case])
-    old_team.release(new=1, code=1)
-    assert "1 created" in old_team.run().needs(1).words
+def test_held_back_change_fails_agent_until_resolved(connected: Connected, tmp_path: Path, case: str) -> None:
+    team = build_team("127.0.0.1:1", "", tmp_path)
+    team.work.topic("old", partitions=3, keyed=False, retention="7d")
+    team.work.apply().needs(0)
+    team.work.topic("old", keyed=False, **HELD[case])
+    team.release(new=1, code=1)
+    assert "1 created" in team.run().needs(1).words
     for _ in range(2):
-        call = old_team.run().needs(1)
+        call = team.run().needs(1)
         assert "its plan is applied already, except for what is held back" in call.words
         assert "Topic/old" in call.out
         assert "1 created" not in call.words
     # Somebody made the change by hand, with consent.
     live = connected.observe([topic("old")]).resources[topic("old")]
     assert connected.execute(KINDS["Topic"].operations(Delete(live.ref, live.uid, {}, SAFE))) == [None]
-    old_team.run().needs(1)  # now it would be created, which nobody reviewed
-    old_team.work.apply("--target", "Topic/old").needs(0)
-    assert "held back" not in old_team.run().needs(0).words
+    team.run().needs(1)  # now it would be created, which nobody reviewed
+    team.work.apply("--target", "Topic/old").needs(0)
+    assert "held back" not in team.run().needs(0).words

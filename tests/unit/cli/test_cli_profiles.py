@@ -116,13 +116,12 @@ def test_profile_limit_is_reported_per_environment(
 
 
 def test_import_derives_profiles(project: Project, connected: Connected) -> None:
+    event = {"retention_ms": "604800000", "segment_ms": "3600000"}
     for number in range(6):
-        create_topic(connected, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
+        create_topic(connected, f"e{number}", 12, 1, **event)
     for number in range(5):
         create_topic(connected, f"t{number}", 6, 1, cleanup_policy="compact")
-    create_topic(
-        connected, "e7", 12, 1, retention_ms="604800000", segment_ms="3600000", compression_type="zstd"
-    )
+    create_topic(connected, "e7", 12, 1, **event, compression_type="zstd")
     configure(project, {}, manifests=["topics"])
     found = yaml.safe_load(project.run("import", "--profiles", "--cluster", "eu").needs(0).out)["profiles"]
     assert {name: profile["Topic"]["partitions"] for name, profile in found.items()} == {

@@ -264,14 +264,9 @@ def test_overview_has_line_per_cluster(project: Project, monkeypatch: pytest.Mon
 def test_compare_and_arrivals_cover_several_clusters(project: Project, fleet: dict[str, Connected]) -> None:
     apply(project, "staging", "eu").needs(0)
     fleet["asia"] = Down("asia")
-    compared = (
-        project.run("compare", "staging", "--clusters", "*", "--format", "json").needs(1).json["clusters"]
-    )
-    assert {name: len(each.get("differences", "?")) for name, each in compared.items()} == {
-        "asia": 1,
-        "eu": 0,
-        "us": 1,
-    }
+    compared = project.run("compare", "staging", "--clusters", "*", "--format", "json").needs(1).json
+    counts = {name: len(each.get("differences", "?")) for name, each in compared["clusters"].items()}
+    assert counts == {"asia": 1, "eu": 0, "us": 1}
     project.run("compare", "staging", "--clusters", "eu").needs(0)
     counted = project.run("arrivals", "--clusters", "*").needs(1)
     # One is down, and one has no topics yet.

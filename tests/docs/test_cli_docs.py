@@ -31,6 +31,7 @@ from tests.support.cli.project import ROOT, Project, environment, run_in_process
 from tests.support.clusters.fixtures import connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import make_topic
+from tests.support.github.git_work import commit_all, run_git
 from tests.support.skew.producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -258,10 +259,8 @@ def test_quickstart_lists_init_next_commands() -> None:
 
 
 def make_git_repository(project: Project) -> None:
-    for command in ("init -q -b main", "add .", "commit -q -m Topics"):
-        subprocess.run(
-            ["git", *command.split()], cwd=project.folder, env=environment(**_IDENTITY), check=True
-        )
+    run_git(project.folder, "init", "-q", "-b", "main")
+    commit_all(project.folder, "Topics")
 
 
 def make_topics_by_hand(project: Project) -> None:

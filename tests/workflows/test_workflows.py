@@ -21,6 +21,7 @@ from kafkaform import __version__
 from kafkaform.config.settings import read_settings
 from tests.support.cli.command_lines import calls, parse
 from tests.support.cli.project import BIN, ROOT
+from tests.support.github.git_work import commit_all, run_git
 from tests.support.required import REQUIRE, program
 from tests.support.workflows.jobs import EXPRESSION, WORKFLOWS, load
 
@@ -291,9 +292,8 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
-    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C", str(tmp_path)]
-    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "All"]):
-        subprocess.run([*git, *command], check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    run_git(tmp_path, "init", "--quiet")
+    commit_all(tmp_path)
     return tmp_path
 
 

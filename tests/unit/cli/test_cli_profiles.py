@@ -47,11 +47,6 @@ def explain(project: Project, cluster: str, name: str = "t0") -> dict[str, Any]:
     return {field["path"]: field["settings"] for field in call.json["fields"]}
 
 
-def cut_retention(project: Project) -> None:
-    events = {**PROFILES["events"], "Topic": {**PROFILES["events"]["Topic"], "retention": "3d"}}
-    configure(project, {**PROFILES, "events": events})
-
-
 def test_profile_change_is_planned_and_consented_by_profile_name(project: Project) -> None:
     configure(project)
     write_topics(project, 3)
@@ -59,7 +54,8 @@ def test_profile_change_is_planned_and_consented_by_profile_name(project: Projec
     project.write("topics/own.yaml", manifest("own", {"profile": "events", "retention": "9d"}))
     project.write("topics/both.yaml", manifest("both", {"profile": "events", "keyed": False}))
     project.apply("--cluster", "eu").needs(0)
-    cut_retention(project)
+    events = {**PROFILES["events"], "Topic": {**PROFILES["events"]["Topic"], "retention": "3d"}}
+    configure(project, {**PROFILES, "events": events})
     both = {"profile": "events", "config": {"segment.ms": "2h"}}
     project.write("topics/both.yaml", manifest("both", both))
     planned = project.run("plan", "--cluster", "eu")

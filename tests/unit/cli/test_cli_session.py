@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, run_in_process, write_two_clusters
+from tests.support.github.git_work import run_git
 
 NOWHERE = "127.0.0.1:1"
 
@@ -78,12 +78,12 @@ def test_configuration_search_ends_at_repository_root(tmp_path: Path) -> None:
     below = tmp_path / "services" / "checkout"
     below.mkdir(parents=True)
     assert "configuration none" in call(below, "validate").err
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    run_git(tmp_path, "init", "-q")
     found = call(below, "validate").needs(0)
     assert found.err == "configuration ../../kafkaform.yaml\n"
     (tmp_path / "topics/bad.yaml").write_text("kind: Topc\n", "utf-8")
     assert "../../topics/bad.yaml:1:" in call(below, "validate").needs(1).err
-    subprocess.run(["git", "init", "-q"], cwd=below, check=True)
+    run_git(below, "init", "-q")
     assert "configuration none" in call(below, "validate").err
 
 
@@ -123,7 +123,7 @@ def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> Non
     for folder in (branch, trusted):
         folder.mkdir()
         write_two_clusters(folder)
-        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        run_git(folder, "init", "-q")
     below = branch / "topics"
     for folder, root in ((branch, "."), (below, "..")):
         refused = call(folder, "validate", "--manifests-from", root).needs(1)

@@ -19,6 +19,7 @@ from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
 from tests.support.cli.memory_program import use_memory
 from tests.support.cli.project import Call, Project, manifest, run_in_process
+from tests.support.github.git_work import commit_all, run_git
 
 NAMES = {" ".join(path[1:]): command for path, command in list_commands() if len(path) > 1}
 CALLED = [
@@ -185,8 +186,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         "spec: {partitions: 1, replicas: 1}\n",
     )
     run_example(project, "apply --auto-approve --allow destructive").needs(0)
-    for command in ("init -q -b main", "add .", "-c user.name=a -c user.email=a@b commit -q -m a"):
-        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    run_git(tmp_path, "init", "-q", "-b", "main")
+    commit_all(tmp_path)
     run_example(project, "plan --out plan.json").needs(0)
     run_example(project, "reset billing --to earliest --out reset.json").needs(0)
     return project

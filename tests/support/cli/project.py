@@ -234,15 +234,8 @@ def login_project(folder: Path, account: Account, prefix: str, **config: Any) ->
 def manifest(
     name: str, spec: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, kind: str = "Topic"
 ) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "kafkaform/v1",
-            "kind": kind,
-            "metadata": {"name": name, **(metadata or {})},
-            "spec": dict(spec),
-        },
-        allow_unicode=True,
-    )
+    head = {"apiVersion": "kafkaform/v1", "kind": kind, "metadata": {"name": name, **(metadata or {})}}
+    return yaml.safe_dump({**head, "spec": dict(spec)}, allow_unicode=True)
 
 
 class Terminal:
@@ -317,17 +310,3 @@ os.execv(sys.argv[1], sys.argv[1:])
 def plain(text: str) -> str:
     """Return the text with colours as a terminal shows it."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-
-
-def write_two_clusters(folder: Path, servers: str = "127.0.0.1:1", **more: Any) -> None:
-    """Write a configuration with a cluster for each of two environments, and one topic."""
-    clusters = {
-        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
-        for name in ("dev", "prod")
-    }
-    content: dict[str, Any] = {"apiVersion": "kafkaform/v1", "kind": "Config"}
-    content |= {"environments": ["dev", "prod"], "clusters": clusters, **more}
-    (folder / "kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    (folder / "topics").mkdir(exist_ok=True)
-    spec = {"partitions": 1, "replicationFactor": 1}
-    (folder / "topics/t.yaml").write_text(manifest("t", spec), "utf-8")

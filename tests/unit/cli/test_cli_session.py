@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,14 +11,25 @@ import pytest
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Call, Project, run_in_process, write_two_clusters
+from tests.support.cli.project import Call, Project, run_in_process
 from tests.support.github.git_work import run_git
 
 NOWHERE = "127.0.0.1:1"
 
 
-def call(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
+def call(folder: Path, *arguments: object, **env: str) -> Call:
     return run_in_process(*arguments, cwd=folder, env=env)
+
+
+def write_two_clusters(folder: Path, servers: str = NOWHERE) -> None:
+    """Write a configuration with a cluster for each of two environments, and one topic."""
+    project = Project(folder, servers, "")
+    clusters = {
+        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
+        for name in ("dev", "prod")
+    }
+    project.config(environments=["dev", "prod"], clusters=clusters)
+    project.topic("t")
 
 
 CONTRADICTIONS = {
@@ -43,7 +53,7 @@ def test_contradicting_options_are_refused(tmp_path: Path, given: str) -> None:
     env = dict(word.split("=") for word in given.split() if "=" in word)
     arguments = [word for word in given.split() if "=" not in word]
     plan, *others = (
-        call(tmp_path, *command.split(), *arguments, env=env).needs(1 if "KAFKAFORM_CONFIG" in env else 64)
+        call(tmp_path, *command.split(), *arguments, **env).needs(1 if "KAFKAFORM_CONFIG" in env else 64)
         for command in ("plan", "status", "drift", "apply --auto-approve")
     )
     assert plan.out == ""

@@ -94,10 +94,6 @@ def apply_topics(project: Project, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def run_revert(project: Project, *arguments: object, code: int = 0) -> Any:
-    return project.run("revert", *arguments).needs(code)
-
-
 def text_of(project: Project) -> str:
     return (project.folder / "topics" / "orders.yaml").read_text()
 
@@ -107,18 +103,18 @@ def test_reverted_update_restores_manifest_with_comments(project: Project) -> No
     apply_topics(project)
     after = write(project, retention="1d")
     change = apply_topics(project, "--allow", "destructive")
-    shown = run_revert(project, change["id"], "--dry-run")
+    shown = project.run("revert", change["id"], "--dry-run").needs(0)
     assert shown.out.startswith("--- topics/orders.yaml\n+++ topics/orders.yaml\n@@ -7,4 +7,4 @@\n")
     assert shown.out.endswith("-  retention: 1d  # see TICKET-1\n+  retention: 7d  # see TICKET-1\n")
     assert "nothing was written" in shown.said
     assert text_of(project) == after
-    written = run_revert(project, change["id"])
+    written = project.run("revert", change["id"]).needs(0)
     assert written.out == shown.out
     assert text_of(project) == before
     assert project.live()["orders"]["retention.ms"] == "86400000", "the cluster is not touched"
     apply_topics(project)
     assert project.live()["orders"]["retention.ms"] == "604800000"
-    again = run_revert(project, change["id"], code=1)
+    again = project.run("revert", change["id"]).needs(1)
     assert "to 7d; --force" in again.err
 
 
@@ -131,9 +127,9 @@ def test_reverted_deletion_without_manifest_creates_file(project: Project) -> No
     second = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
     project.write("topics/orders.yaml", second)
     taken = project.write(f"topics/{name}.yaml", second.replace("other", "another"))
-    assert "not overwritten" in run_revert(project, change["id"], code=1).err
+    assert "not overwritten" in project.run("revert", change["id"]).needs(1).err
     taken.unlink()
-    call = run_revert(project, change["id"])
+    call = project.run("revert", change["id"]).needs(0)
     assert call.out.startswith(f"--- /dev/null\n+++ topics/{name}.yaml\n")
     made = yaml.safe_load((project.folder / "topics" / f"{name}.yaml").read_text())
     assert made["spec"] == {"partitions": 3, "replicationFactor": 1, "retention": "7d"}
@@ -169,8 +165,8 @@ def test_unrecorded_id_is_refused_with_suggestion(project: Project) -> None:
     write(project)
     change = apply_topics(project)
     run = change["run"]
-    near = run_revert(project, f"{run}.7", code=1)
+    near = project.run("revert", f"{run}.7").needs(1)
     assert f"no change or apply '{run}.7' is recorded" in near.err
     assert "did you mean" in near.err
-    assert run_revert(project, "none", code=1).said.startswith("Error: no change or apply 'none'")
-    assert run_revert(project, change["id"].upper(), "--dry-run").out
+    assert project.run("revert", "none").needs(1).said.startswith("Error: no change or apply 'none'")
+    assert project.run("revert", change["id"].upper(), "--dry-run").needs(0).out

@@ -39,7 +39,7 @@ def test_restore_command_removes_drift(project: Project) -> None:
     # And what nothing declares goes by the line that the report shows.
     (line,) = resource["restore"]["lines"]
     assert (line["yaml"], line["keys"][:-1]) == ("segment.ms: null", ["spec", "config"])
-    project.topic("orders", **declared, config={"segment.ms": None})
+    project.topic("orders", **declared, config={"cleanup.policy": "delete", "segment.ms": None})
     project.apply().needs(0)
     project.run(*drift).needs(0)
 

@@ -204,6 +204,12 @@ def test_changed_environment_of_cluster_refuses_plan(
     assert topic("t") in connected.observe([topic("t")]).resources
 
 
+def test_plan_for_environment_of_cluster_is_applied(two: Project, connected: Connected) -> None:
+    two.run("plan", *BY_CLUSTER, "-e", "dev", "--out", "p.json").needs(0)
+    two.run("apply", "p.json", "--auto-approve", "-e", "dev").needs(0)
+    assert connected.observe([topic("t")]).resources[topic("t")].state["config.retention.ms"] == "3600000"
+
+
 # --- what helps after "not as reviewed" --------------------------------------------------------------
 
 

@@ -39,6 +39,9 @@ def test_imported_files_become_valid_manifests(tmp_path: Path) -> None:
     run_in_process("validate", cwd=tmp_path).needs(0)
     # What a manifest declares already is left alone, as it is with a cluster.
     assert "1 topic already declared" in run_in_process("import", "state.yaml", cwd=tmp_path).needs(0).out
+    assert (
+        "Nothing to write.\nLeft out: 2" in run_in_process("import", "state.yaml", cwd=tmp_path).needs(0).out
+    )
     run_in_process("import", "state.yaml", "--match", "order", cwd=tmp_path).needs(1)
 
 

@@ -121,3 +121,13 @@ def test_refused_new_writes_nothing(folder: Path) -> None:
     for arguments, why in {**REFUSED, **WRONG}.items():
         assert why in new(folder, *arguments).needs(1 if arguments in REFUSED else 64).err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_first_manifests_have_default_values(tmp_path: Path) -> None:
+    for arguments in (("topic", "a"), ("access", "a", "--reads", "a"), ("group", "a", "--reads", "a")):
+        new(tmp_path, *arguments).needs(0)
+    made = {path.relative_to(tmp_path / "topics").as_posix(): read(path) for path in tmp_path.rglob("*.yaml")}
+    assert made.keys() == {"a.yaml", "access/a.yaml", "groups/a.yaml"}
+    assert made["a.yaml"]["spec"] == {"partitions": 6, "replicationFactor": 3, "keyed": True}
+    assert all("labels" not in each["metadata"] for each in made.values())
+    run_in_process("validate", cwd=tmp_path).needs(0)

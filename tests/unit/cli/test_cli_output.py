@@ -216,3 +216,9 @@ def test_plan_exit_codes_have_precedence(made: Plan, simple: int, with_detail: i
     assert exit_code(made, detailed=True, strict=False) == with_detail
     assert exit_code(made, detailed=False, strict=True) == strict
     assert exit_code(made, detailed=True, strict=True) == (strict or with_detail)
+
+
+def test_graph_of_manifests_needs_no_cluster(project: Project) -> None:
+    project.group("shop", topics=[project.topic("orders")])
+    (edge,) = project.run("graph", "--format", "json").needs(0).json["edges"]
+    assert edge == {"topic": "x.orders", "group": "x.shop", "declared": True, "live": None, "lag": None}

@@ -251,16 +251,16 @@ def test_watch_validates_again_when_a_file_changes(
     project.write("schemas/order.avsc", '{"type": "record", "name": "Order", "fields": []}')
     project.topic("a")
     project.write("topics/subject.yaml", manifest(f"{project.prefix}a-value", subject, kind="Subject"))
-    pauses = iter(range(2))
+    pauses: list[float] = []
 
-    def sleep(_: float) -> None:
-        match next(pauses, None):
-            case None:
-                raise KeyboardInterrupt
-            case 0 if text is None:
-                (project.folder / path).unlink()
-            case 0:
-                project.write(path, text)
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+        if len(pauses) == 1 and text:
+            project.write(path, text)
+        elif len(pauses) == 1:
+            (project.folder / path).unlink()
 
     monkeypatch.setattr("kafkaform.cli.watching.sleep", sleep)
     call = validate("--watch").needs(1)

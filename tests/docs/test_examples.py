@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))
 GUIDES = (ROOT / "docs" / "manifests.md", ROOT / "docs" / "configuration.md")
 ENVIRONMENTS = ("dev", "prod")
-MODELINE = "# yaml-language-server: $schema="
 
 # --- topics/ and kafkaform.yaml ---------------------------------------------------------------------
 
@@ -37,16 +36,16 @@ def settings() -> Settings:
 def test_configuration_has_cluster_for_each_environment() -> None:
     assert settings().environments == ENVIRONMENTS
     assert {cluster.environment for cluster in settings().clusters.values()} == set(ENVIRONMENTS)
+    for cluster in settings().clusters.values():
+        assert set(cluster.forbid) <= set(hazards()) | group_risk.HAZARDS
 
 
-@pytest.mark.parametrize("path", [*MANIFESTS, ROOT / "kafkaform.yaml"], ids=lambda p: p.name)
-def test_modeline_refers_to_schema(path: Path) -> None:
-    first = path.read_text("utf-8").splitlines()[0]
-    assert first.startswith(MODELINE)
-    name = "config" if path.name == "kafkaform.yaml" else "manifest"
-    expected = ROOT / "schemas" / f"{name}.schema.json"
-    assert (path.parent / first.removeprefix(MODELINE)).resolve() == expected.resolve()
-    assert expected.is_file()
+def test_modelines_refer_to_schemas() -> None:
+    for path in (*MANIFESTS, ROOT / "kafkaform.yaml"):
+        name = "config" if path.name == "kafkaform.yaml" else "manifest"
+        place, _, schema = path.read_text("utf-8").partition("\n")[0].partition("$schema=")
+        assert place == "# yaml-language-server: ", path
+        assert (path.parent / schema).resolve(strict=True) == ROOT / "schemas" / f"{name}.schema.json"
 
 
 # --- the examples of the documentation --------------------------------------------------------------
@@ -121,20 +120,22 @@ def test_every_yaml_block_is_tested(path: Path) -> None:
     assert len(blocks) == len([example for example in known if example.file == path.name]) > 0
 
 
-@pytest.mark.parametrize("example", examples(""), ids=str)
-def test_document_examples_load(example: Example, tmp_path: Path) -> None:
-    if "kind: Config" in example.text:
-        read_config(example.text, tmp_path)
-        return
-    for environment in ENVIRONMENTS:
-        assert load_text(example.text, tmp_path, Context(ENVIRONMENTS, environment))
-
-
-@pytest.mark.parametrize("example", examples("spec", "group-spec"), ids=str)
-def test_spec_examples_load(example: Example, tmp_path: Path) -> None:
-    for context in CONTEXTS:
-        (desired,) = load_text(HEADS[example.marker] + indent(example.text), tmp_path, context)
-        assert desired.state is not None
+@pytest.mark.parametrize("example", examples("", "spec", "group-spec", "config", "cluster"), ids=str)
+def test_example_loads(example: Example, tmp_path: Path) -> None:
+    match example.marker:
+        case "" if "kind: Config" not in example.text:
+            for environment in ENVIRONMENTS:
+                assert load_text(example.text, tmp_path, Context(ENVIRONMENTS, environment))
+        case "spec" | "group-spec" as marker:
+            for context in CONTEXTS:
+                (desired,) = load_text(HEADS[marker] + indent(example.text), tmp_path, context)
+                assert desired.state is not None
+        case "cluster":
+            cluster = f"clusters:\n  prod:\n{indent(indent(example.text))}"
+            read = read_config(CONFIG_HEAD + cluster, tmp_path)
+            assert set(read.clusters["prod"].forbid) <= {*hazards(), "partition-increase*"}
+        case marker:
+            read_config((CONFIG_HEAD if marker else "") + example.text, tmp_path)
 
 
 @pytest.mark.parametrize("example", examples("wrong-spec", "wrong-group-spec", "wrong-quota-spec"), ids=str)
@@ -144,18 +145,6 @@ def test_wrong_examples_give_documented_error(example: Example, tmp_path: Path) 
         load_text(HEADS[marker] + indent(example.text), tmp_path, CONTEXTS[0])
     (problem,) = caught.value.problems
     assert answer in str(problem)
-
-
-@pytest.mark.parametrize("example", examples("config"), ids=str)
-def test_configuration_examples_load(example: Example, tmp_path: Path) -> None:
-    read_config(CONFIG_HEAD + example.text, tmp_path)
-
-
-@pytest.mark.parametrize("example", examples("cluster"), ids=str)
-def test_cluster_examples_load(example: Example, tmp_path: Path) -> None:
-    cluster = indent(indent(example.text))
-    read = read_config(f"{CONFIG_HEAD}clusters:\n  prod:\n{cluster}", tmp_path)
-    assert set(read.clusters["prod"].forbid) <= {*hazards(), "partition-increase*"}
 
 
 def test_layers_merge_as_documented(tmp_path: Path) -> None:
@@ -192,24 +181,17 @@ def hazards() -> dict[str, str]:
 
 
 def rows(path: Path, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading."""
     section = path.read_text("utf-8").partition(f"{heading}\n")[2]
     table = section[section.index("| --- |") :].split("\n\n")[0].splitlines()[1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def test_table_of_hazards_is_complete() -> None:
+def test_guides_list_every_hazard_with_risk() -> None:
     assert set(hazards()) == risk.HAZARDS
-
-
-def test_guide_lists_every_hazard_with_risk() -> None:
     listed = [(cells[0].strip("`"), cells[1]) for cells in rows(GUIDES[1], "## Hazards")]
     assert listed == sorted(hazards().items())
-
-
-def test_example_forbid_lists_have_known_hazards() -> None:
-    for cluster in settings().clusters.values():
-        assert set(cluster.forbid) <= set(hazards()) | group_risk.HAZARDS
+    of_groups = {cells[0].strip("`"): cells[1] for cells in rows(GUIDES[0], "### Hazards of groups")}
+    assert of_groups == judged_hazards(group_risk)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +208,6 @@ def test_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> None:
     fields += [f"{part}.{name}" for part in ("metadata", "spec") for name in parts[part]["properties"]]
     listed = [cells[0].strip("`") for title in ("## Fields", heading) for cells in rows(GUIDES[0], title)]
     assert sorted(listed) == sorted(fields)
-
-
-def test_guide_lists_every_group_hazard_with_risk() -> None:
-    listed = {cells[0].strip("`"): cells[1] for cells in rows(GUIDES[0], "### Hazards of groups")}
-    assert listed == judged_hazards(group_risk)
 
 
 def test_guide_has_every_field_of_the_configuration() -> None:

@@ -1,4 +1,4 @@
-"""Links between the pages lead to files and headings that exist."""
+"""Links lead to files and headings that exist, and CONTRIBUTING.md shows lines of the source."""
 
 from __future__ import annotations
 
@@ -67,3 +67,30 @@ def test_every_page_is_linked_from_readme() -> None:
         files = {(page.parent / target).resolve() for target in targets if target.endswith(".md")}
         waiting += {file for file in files if file.exists()} - reached
     assert {*PAGES} - reached == set()
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+
+def find_shown_lines() -> Iterator[tuple[str, str]]:
+    """Each added line with the file that it is shown of."""
+    for block in re.findall(r"^```diff\n(.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL):
+        file = ""
+        for line in block.splitlines():
+            if line.startswith("+++ "):
+                file = line.removeprefix("+++ ")
+            else:
+                assert line.startswith("+"), line
+                yield file, line[1:]
+
+
+@pytest.mark.parametrize("file", sorted({file for file, _ in find_shown_lines()}))
+def test_quoted_lines_are_in_their_files(file: str) -> None:
+    there = (ROOT / file).read_text("utf-8").splitlines()
+    assert [line for name, line in find_shown_lines() if name == file and line not in there] == []
+
+
+def test_contributing_lists_every_package_folder() -> None:
+    listed = re.findall(r"^\| `(\w+)/` \|", CONTRIBUTING, re.MULTILINE)
+    rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
+    assert rooms <= set(listed)

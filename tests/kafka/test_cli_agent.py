@@ -1,4 +1,4 @@
-"""`kafkaform agent`: it goes on after errors; tests/unit/cli/test_cli_agent_trust.py has what it applies."""
+"""`kafkaform agent`: it goes on after errors; tests/unit/cli/test_cli_agent.py has what it applies."""
 
 from __future__ import annotations
 

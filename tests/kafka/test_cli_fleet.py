@@ -10,10 +10,7 @@ import pytest
 from kafkaform.cli.session import Session
 from kafkaform.cluster.transport import connection
 from kafkaform.core.errors import Unreachable
-from kafkaform.core.plans import Plan
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project, manifest
 from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import Account, connect
@@ -98,7 +95,7 @@ def add_cluster(project: Project, name: str, **client: str) -> None:
     project.write("kafkaform.yaml", text.replace("clusters:\n", f"clusters:\n{entry}"))
 
 
-def test_secret_in_cluster_error_is_hidden(project: Project) -> None:
+def test_secret_in_cluster_error_is_hidden(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     add_cluster(
         project,
         "secret",
@@ -111,12 +108,14 @@ def test_secret_in_cluster_error_is_hidden(project: Project) -> None:
         },
     )
 
-    def repeating(session: Session) -> tuple[Plan, PlanHeader]:
-        resolved = session.client()
-        raise Unreachable(f"{session.require_cluster().name}: no answer for {resolved.get('sasl.password')}")
+    def repeat_password(session: Session) -> None:
+        password = session.client().get("sasl.password")
+        raise Unreachable(f"{session.require_cluster().name}: no answer for {password}")
 
+    monkeypatch.setattr(Session, "cluster", repeat_password)
     for output_format in ("text", "json", "markdown"):
-        call = run_all(project, output_format, make=repeating).needs(1)
+        plan = ("plan", "--clusters", "*", "--format", output_format)
+        call = project.run(*plan, env={"SECRET": "hunter2hunter2"}).needs(1)
         assert "hunter2" not in call.both
         assert "secret: no answer for" in call.out.replace("`", "")
 
@@ -158,7 +157,7 @@ def test_each_command_reports_every_cluster(fleet: Project, prefix: str) -> None
 
 def test_refused_login_stops_no_other_cluster(project: Project, account: Callable[..., Account]) -> None:
     add_cluster(project, "locked", **{**account().client, "sasl.password": "wrong"})
-    _, *rows = run_all(project).needs(1).out.splitlines()
+    _, *rows = project.run("plan", "--clusters", "*").needs(1).out.splitlines()
     assert rows[0].split()[:4] == ["locked", "dev", "not", "planned:"]
     assert "3 clusters: 2 changes on 2, 1 not planned." in rows
 

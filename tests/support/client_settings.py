@@ -23,6 +23,5 @@ EVERYTHING = {
 def build_group(
     client: Mapping[str, str] | None = None, protocol: str = "classic", name: str = "g"
 ) -> Desired:
-    """Build a consumer group with client settings."""
     intent = Intent(spec={"protocol": protocol, "topics": ["t"], "client": client or {}})
     return Desired(ResourceRef("ConsumerGroup", name), {}, intent)

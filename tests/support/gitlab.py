@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.http_server import QuietHandler, run_server
 
 TOKEN = "glpat-16C7e42F292c6912E771"
 BOT, SOMEBODY = 41, 7
@@ -47,7 +47,6 @@ class FakeGitLab:
         return [note["body"] for note in self.notes]
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any, str]:
-        """A status, a document, and the number of the next page."""
         if path == "/user":
             return 200, {"id": BOT}, ""
         if not path.startswith(NOTES):
@@ -68,7 +67,9 @@ class FakeGitLab:
 
 @contextmanager
 def fake_gitlab() -> Iterator[FakeGitLab]:
-    class Handler(BaseHTTPRequestHandler):
+    gitlab = FakeGitLab("")
+
+    class Handler(QuietHandler):
         def serve(self) -> None:
             parts = urlsplit(self.path)
             path = re.sub("^/api/v4", "", parts.path)
@@ -92,15 +93,6 @@ def fake_gitlab() -> Iterator[FakeGitLab]:
 
         do_GET = do_POST = do_PUT = do_DELETE = serve  # noqa: N815 - the names that http.server calls
 
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    gitlab = FakeGitLab(f"http://127.0.0.1:{server.server_port}/api/v4")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with run_server(Handler) as address:
+        gitlab.url = f"{address}/api/v4"
         yield gitlab
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

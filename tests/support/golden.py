@@ -33,7 +33,6 @@ class GoldenFile(SingleFileSnapshotExtension):
 
     @classmethod
     def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003
-        """Return the name that the test gives, with its ending."""
         if not isinstance(index, str):
             raise TypeError("name the golden file: `text == golden(name='plan.md')`")
         return index
@@ -51,7 +50,6 @@ class GoldenFile(SingleFileSnapshotExtension):
 
 
 def hide_unstable(text: str) -> str:
-    """Replace the values of JSON that differ from run to run."""
     for pattern, stable in UNSTABLE:
         text = pattern.sub(stable, text)
     return text

@@ -30,7 +30,6 @@ class Element:
     children: list[Element | str] = field(default_factory=list)
 
     def all(self, *tags: str) -> list[Element]:
-        """Every element of these tags below this one, in the page's order."""
         inner = [item for item in self.children if isinstance(item, Element)]
         return [found for item in inner for found in ([item] if item.tag in tags else []) + item.all(*tags)]
 
@@ -68,7 +67,6 @@ class Reader(HTMLParser):
 
 
 def parse_html(html: str) -> Element:
-    """Return the tree of a page whose elements are all closed."""
     reader = Reader()
     reader.feed(html)
     reader.close()

@@ -45,22 +45,15 @@ class KindCase:
     """A resource of a kind, and what is expected of it; `{prefix}` stands for that of a test's names.
 
     Attributes:
-        kind: The kind.
         word: The kind as `--kind` takes it.
-        name: The name of the resource.
         manifest_name: The name of its manifest, if it is another one.
         topics: Topics that must exist, as a manifest of this kind names them.
-        spec: Its manifest.
-        create_hazards: The hazards of its creation.
         edit: The spec after an edit.
-        edit_hazards: The hazards of the edit.
         is_reversible: Whether `revert` undoes the edit; what brokers do not show cannot come back.
         by_hand: The operation of somebody who changes the resource without kafkaform.
         drifted: The field that differs then.
         adopted: The spec after `drift --adopt`; None where a manifest cannot say what is live.
-        absent: The spec that deletes it.
         delete_hazard: The hazard of its deletion, which needs consent.
-        service: Who manages it.
     """
 
     kind: str
@@ -282,7 +275,6 @@ class KindJourney:
         self.run("compare", "dev", "same", "--kind", self.case.word).needs(0)
 
     def delete(self) -> None:
-        """Delete the resource, with consent."""
         self.declare(self.case.absent)
         change = self.plan_change()
         assert (change["action"], change["status"]) == ("delete", "needs_consent")
@@ -297,7 +289,6 @@ class KindJourney:
         return ResourceRef(self.case.kind, self.fill(self.case.name))
 
     def fill(self, value: Any) -> Any:
-        """Return a value of the case with this test's prefix."""
         if isinstance(value, str):
             return value.replace(PREFIX, self.project.prefix)
         if isinstance(value, Mapping):
@@ -305,12 +296,10 @@ class KindJourney:
         return [self.fill(each) for each in value] if isinstance(value, list) else value
 
     def declare(self, spec: Mapping[str, Any]) -> None:
-        """Write (or rewrite) the manifest."""
         name = self.fill(self.case.manifest_name or self.case.name)
         self.project.write(MANIFEST, manifest(name, self.fill(spec), kind=self.case.kind))
 
     def read_spec(self) -> dict[str, Any]:
-        """Return the spec of the manifest as it is now."""
         spec: dict[str, Any] = yaml.safe_load((self.project.folder / MANIFEST).read_text())["spec"]
         return spec
 
@@ -322,7 +311,6 @@ class KindJourney:
         return dict(change)
 
     def apply_with_consent(self, *hazards: str) -> Call:
-        """Apply the manifest with consent to some hazards."""
         allow = [f"--allow={self.ref}:{hazard}" for hazard in hazards]
         return self.run("apply", "--auto-approve", *allow)
 
@@ -335,7 +323,6 @@ class KindJourney:
 
 
 def list_hazards(change: Mapping[str, Any]) -> frozenset[str]:
-    """Return the hazards of a change of a plan as JSON has it."""
     hazards = {change.get("hazard")} | {each.get("hazard") for each in change.get("fields", ())}
     return frozenset(hazard for hazard in hazards if hazard)
 

@@ -45,7 +45,6 @@ class Outline(HTMLParser):
 
 
 def read_as_github(markdown: str) -> list[str]:
-    """Return the outline that GitHub's own parser finds."""
     options = Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES
     return Outline(cmarkgfm.github_flavored_markdown_to_html(markdown, options)).tags
 
@@ -65,7 +64,6 @@ class Parsed:
 
 
 def parse_markdown(markdown: str, parser: MarkdownIt = GITHUB) -> Parsed:
-    """Return what a report has, as a parser finds it."""
     found = Parsed(foreign={*read_as_github(markdown)} - OUR_TAGS)
     last = ""
     for token in parser.parse(markdown):

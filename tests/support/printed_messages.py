@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -35,8 +34,10 @@ def words_of(text: str) -> list[str]:
 class PrintedMessages:
     """The messages of the source; a message is a pattern whose holes are values or messages."""
 
-    def __init__(self, texts: Iterator[str] | None = None) -> None:
-        self._texts = list(dict.fromkeys(texts if texts is not None else _read_source()))
+    def __init__(self) -> None:
+        files = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")))
+        sources = (path for path in files if path.suffix in {".py", ".yaml", ".html"})
+        self._texts = dict.fromkeys(message.text for path in sources for message in list_messages(path))
 
     @cached_property
     def _patterns(self) -> list[tuple[str, re.Pattern[str], bool]]:
@@ -77,7 +78,8 @@ class PrintedMessages:
         return any(
             self._covers(text[:at]) and self._covers(text[at + len(joint) :])
             for joint in _JOINTS
-            for at in _find_all(text, joint)
+            for at in (match.start() for match in re.finditer(re.escape(joint), text))
+            if at
         )
 
 
@@ -94,18 +96,3 @@ def _build_pattern(parts: list[str]) -> str:
 def _is_value(text: str) -> bool:
     """Return whether a text is a name, a number, a command or such: at most one plain word."""
     return len(words_of(text)) <= 1 or text.lstrip("`").startswith(("kafkaform ", "kafka-acls "))
-
-
-def _find_all(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at > 0:
-        yield at
-        at = text.find(part, at + 1)
-
-
-def _read_source() -> Iterator[str]:
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".yaml", ".html"}:
-                for message in list_messages(path):
-                    yield message.text

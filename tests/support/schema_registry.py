@@ -30,7 +30,6 @@ class _Subject:
 
     @property
     def live(self) -> list[dict[str, Any]]:
-        """The versions that are not deleted."""
         return self.versions[self.deleted :]
 
 
@@ -138,7 +137,6 @@ class MemoryRegistry:
         return _refuse(40403, "Schema not found")
 
     def _find_incompatible(self, subject: _Subject, version: Any, body: Any) -> list[str]:
-        """Return the fields by which a record is not compatible with a version."""
         guarantees = GUARANTEES[subject.level or self.level]
         old, new = (
             {each["name"]: each for each in json.loads(text).get("fields", ())}

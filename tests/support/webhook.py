@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ssl import SSLContext
 from typing import Any
+
+from tests.support.http_server import QuietHandler, run_server
 
 SECRET = "T0000-s3cret-path"
 
@@ -29,8 +30,10 @@ class Webhook:
 
 @contextmanager
 def webhook(tls: SSLContext | None = None) -> Iterator[Webhook]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    hook = Webhook("")
+
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if hook.silent:
                 hook.end.wait()
@@ -41,19 +44,9 @@ def webhook(tls: SSLContext | None = None) -> Iterator[Webhook]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    hook = Webhook(f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}/hook/{SECRET}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield hook
-    finally:
-        hook.end.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with run_server(Handler, tls) as address:
+        hook.url = f"{address}/hook/{SECRET}"
+        try:
+            yield hook
+        finally:
+            hook.end.set()

@@ -39,10 +39,9 @@ def helm(command: str, values: dict[str, Any], folder: Path) -> subprocess.Compl
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture
-def resources(tmp_path: Path) -> dict[str, Any]:
-    """Return the results of the documented values, by name."""
-    made = helm("template", documented_values(), tmp_path)
+@pytest.fixture(scope="module")
+def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    made = helm("template", documented_values(), tmp_path_factory.mktemp("values"))
     assert made.returncode == 0, made.stderr
     return {item["metadata"]["name"]: item for item in yaml.safe_load_all(made.stdout)}
 

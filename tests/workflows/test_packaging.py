@@ -1,4 +1,4 @@
-"""Tests of the contents of releases, and of files that must never be in them."""
+"""The contents of releases and of the container's image, and files that must never be in them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kafkaform import __version__
-
-ROOT = Path(__file__).parents[2]
+from tests.support.cli.project import ROOT
 
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sdist and the wheel of this checkout."""
     return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 
@@ -113,3 +111,52 @@ def test_locked_dependencies_are_complete_and_hashed() -> None:
     entries = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)
     assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
     assert not re.search(r"https?:|index-url|find-links", lock)
+
+
+CONTAINERFILE = (ROOT / "Containerfile").read_text("utf-8")
+INSTRUCTIONS = [
+    tuple(line.split(None, 1))
+    for line in re.sub(r"\\\n\s*", "", CONTAINERFILE).splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def list_arguments(name: str) -> list[str]:
+    return [arguments for instruction, arguments in INSTRUCTIONS if instruction == name]
+
+
+def list_copied() -> list[str]:
+    sources = [
+        argument.split()[:-1] for argument in list_arguments("COPY") if not argument.startswith("--from=")
+    ]
+    return [source for some in sources for source in some]
+
+
+def test_copied_files_exist_and_are_not_ignored() -> None:
+    ignored, *allowed = [
+        line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"
+    ]
+    assert ignored == "*"
+    for source in list_copied():
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in allowed, source
+    assert {f"!{source}" for source in list_copied()} == {line for line in allowed if line.startswith("!")}
+    assert not {".", ".git", ".venv"} & set(list_copied())
+
+
+def test_base_image_is_pinned_by_digest() -> None:
+    [base] = list_arguments("ARG")
+    assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
+    assert list_arguments("FROM") == ["${PYTHON} AS build", "${PYTHON}"]
+
+
+def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
+    assert list_arguments("USER") == ["65532:65532"]
+    assert list_arguments("ENTRYPOINT") == ['["kafkaform"]']
+    assert INSTRUCTIONS.index(("USER", "65532:65532")) > max(
+        index for index, (instruction, _) in enumerate(INSTRUCTIONS) if instruction in {"RUN", "COPY"}
+    )
+    pip = [argument for argument in list_arguments("RUN") if "pip install" in argument]
+    assert len(pip) == 2
+    assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in pip)
+    assert "PIP_NO_CACHE_DIR=1" in list_arguments("ENV")[0]

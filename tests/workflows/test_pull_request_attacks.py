@@ -95,15 +95,13 @@ def test_branch_configuration_reaches_no_address(team: Team) -> None:
             "clusters": {"prod": {"client": client}},
         }
         text = yaml.safe_dump(config)
-        edit = writing(
-            {"kafkaform.yaml": text, "topics/kafkaform.yaml": text, "topics/x/kafkaform.yaml": text}
-        )
+        files = ("kafkaform.yaml", "topics/kafkaform.yaml", "topics/x/kafkaform.yaml")
 
-        def both(folder: Path) -> None:
-            edit(folder)
+        def edit(folder: Path) -> None:
+            writing(dict.fromkeys(files, text))(folder)
             team.project.topic("second")
 
-        pull = team.push(both, "mine")
+        pull = team.push(edit, "mine")
         run = team.plan(pull)
         assert callers == []
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}, run.log
@@ -241,30 +239,14 @@ def test_code_of_branch_is_not_run(team: Team, canary: Path) -> None:
     touch = f"touch '{canary}'"
     python = f"open({str(canary)!r}, 'w')\n"
     shell = f"#!/bin/sh\n{touch}\n"
-    modules = {
-        f"{folder}{name}.py": python
-        for folder in ("", "topics/", "kafkaform/", "click/", "encodings/")
-        for name in (
-            "sitecustomize",
-            "usercustomize",
-            "conftest",
-            "setup",
-            "__init__",
-            "__main__",
-            "evil",
-            "yaml",
-        )
-    }
-    tools = {
-        f"{folder}{name}": shell
-        for folder in ("", "bin/", "topics/")
-        for name in ("git", "sed", "openssl", "python")
-    }
+    modules = ["sitecustomize", "usercustomize", "conftest", "setup", "__init__", "__main__", "evil", "yaml"]
+    folders = ("", "topics/", "kafkaform/", "click/", "encodings/")
+    tools = (f"{folder}{name}" for folder in ("", "bin/") for name in ("git", "sed", "openssl", "python"))
     action = f"runs: {{using: composite, steps: [{{run: {touch}, shell: bash}}]}}\n"
     hook = f"{{id: x, name: x, entry: {touch}, language: system}}"
     files = {
-        **modules,
-        **tools,
+        **{f"{folder}{name}.py": python for folder in folders for name in modules},
+        **dict.fromkeys(tools, shell),
         ".env": f"BASH_ENV=evil.sh\nKAFKAFORM_BOOTSTRAP_SERVER=127.0.0.1:1\nX=$({touch})\n",
         ".envrc": touch,
         ".bashrc": touch,

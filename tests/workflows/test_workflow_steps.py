@@ -44,9 +44,8 @@ def test_workflows_journey_from_pull_request_to_drift(team: Team) -> None:
     assert "## Applied to prod" in applied.summary
     assert team.open_issues() == []
     # Once more, as by hand: there is nothing left to do, which is no failure.
-    results(
-        team.run("apply.yml", Event("workflow_dispatch", team.hosted.main)), apply="success", issue="success"
-    )
+    by_hand = Event("workflow_dispatch", team.hosted.main)
+    results(team.run("apply.yml", by_hand), apply="success", issue="success")
 
     team.project.set_config("second", "retention.ms", "1234567")
     results(team.drift(), drift="success", issue="success")
@@ -55,7 +54,8 @@ def test_workflows_journey_from_pull_request_to_drift(team: Team) -> None:
     results(team.drift(), drift="success", issue="success")
     assert len(team.hub.issues) == 1
 
-    adopted = team.push(lambda _: team.locally("drift", "--adopt").needs(0), "adopt")
+    account = {"KAFKA_USERNAME": "a", "KAFKA_PASSWORD": "person"}
+    adopted = team.push(lambda _: team.project.run("drift", "--adopt", env=account).needs(0), "adopt")
     results(team.plan(adopted), validate="success", plan="success", comment="success")
     team.merge(adopted)
     results(team.apply(), apply="success", issue="success")
@@ -159,9 +159,8 @@ def test_another_repository_can_call_the_workflows(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     called = team.run("plan.yml", team.hosted.event(pull), inputs)
     results(called, validate="success", plan="success", comment="success")
-    results(
-        team.run("drift.yml", team.hosted.build_schedule_event(), inputs), drift="success", issue="success"
-    )
+    schedule = Event("schedule", team.hosted.main)
+    results(team.run("drift.yml", schedule, inputs), drift="success", issue="success")
     # Called on an event on which the pull request could have edited the caller, it does not plan.
     event = Event("pull_request", team.hosted.main, team.hosted.event(pull).payload)
     results(team.run("plan.yml", event, inputs), validate="success", plan="skipped", comment="skipped")
@@ -175,7 +174,7 @@ def test_skew_is_measured_reported_and_kept(team: Team) -> None:
     team.hosted.commit("main", team.topic("hot", partitions=2, skew={"maxPartitionRatio": 1.5}))
     send(team.project.servers, name, [b"hot"] * 1_000 + [b"%d" % key for key in range(100)])
     jars = {"KAFKAFORM_CACHE": str(get_cache_directory())}
-    run = team.run("skew.yml", team.hosted.build_schedule_event(), environ=jars)
+    run = team.run("skew.yml", Event("schedule", team.hosted.main), environ=jars)
     results(run, skew="success", issue="success")
     assert {file.name for file in run.artifacts["kafkaform-skew-prod"].iterdir()} == {
         "skew.html",

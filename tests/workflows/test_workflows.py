@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import requires
 from pathlib import Path
@@ -22,6 +21,7 @@ from kafkaform import __version__
 from kafkaform.config.settings import read_settings
 from tests.support.cli.command_lines import calls, parse
 from tests.support.cli.project import BIN, ROOT
+from tests.support.github.git_work import commit_all, run_git
 from tests.support.required import REQUIRE, program
 from tests.support.workflows.jobs import EXPRESSION, WORKFLOWS, load
 
@@ -56,46 +56,17 @@ RIGHTS: dict[tuple[str, str], dict[str, str]] = {
 _PINNED = re.compile(r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40})( # v\d+\.\d+\.\d+)?")
 
 
-@dataclass(frozen=True)
-class At:
-    """A step, and where it is."""
-
-    file: str
-    job: str
-    step: dict[str, Any]
-
-
 @cache
 def workflow(file: str) -> dict[str, Any]:
     return load(WORKFLOWS / file)
 
 
-def steps() -> Iterator[At]:
-    for file in GITOPS:
+def steps(*files: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the steps of workflows and of our own action, and where they are."""
+    for file in files:
         for name, job in workflow(file)["jobs"].items():
-            yield from (At(file, name, step) for step in job["steps"])
-    for step in load(ACTION / "action.yml")["runs"]["steps"]:
-        yield At("action.yml", "", step)
-
-
-def own_steps() -> Iterator[At]:
-    for file in (OWN, RELEASE):
-        for name, job in workflow(file)["jobs"].items():
-            yield from (At(file, name, step) for step in job.get("steps", ()))
-
-
-def texts(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for each in value.values():
-                yield from texts(each)
-        case list():
-            for each in value:
-                yield from texts(each)
-        case _:
-            return
+            yield from ((f"{file}:{name}", step) for step in job.get("steps", ()))
+    yield from (("action.yml", step) for step in load(ACTION / "action.yml")["runs"]["steps"])
 
 
 @pytest.mark.parametrize(
@@ -133,19 +104,14 @@ def test_actions_are_pinned() -> None:
 
 
 def test_scripts_have_no_expressions() -> None:
-    for at in (*steps(), *own_steps()):
-        assert not EXPRESSION.search(at.step.get("run", "")), at
+    for where, step in steps(*GITOPS, OWN, RELEASE):
+        assert not EXPRESSION.search(step.get("run", "")), where
 
 
 def test_user_text_is_not_used_in_expressions() -> None:
     """Of what people write, only these are taken: a number, a commit, the name of a repository."""
-    taken = {
-        name
-        for file in GITOPS
-        for text in texts(workflow(file))
-        for name in re.findall(r"github\.(?:event\.[\w.]+|head_ref|ref_name|actor)", text)
-    }
-    assert taken == {
+    taken = re.findall(r"github\.(?:event\.[\w.]+|head_ref|ref_name|actor)", str([*map(workflow, GITOPS)]))
+    assert {*taken} == {
         "github.event.pull_request.number",
         "github.event.pull_request.head.sha",
         "github.event.pull_request.head.repo.full_name",
@@ -153,11 +119,10 @@ def test_user_text_is_not_used_in_expressions() -> None:
 
 
 def test_checkouts_do_not_persist_token() -> None:
-    clones = [
-        at for at in (*steps(), *own_steps()) if at.step.get("uses", "").startswith("actions/checkout@")
-    ]
+    every = steps(*GITOPS, OWN, RELEASE)
+    clones = [step for _, step in every if step.get("uses", "").startswith("actions/checkout@")]
     assert len(clones) == 15
-    assert all(at.step["with"]["persist-credentials"] is False for at in clones)
+    assert all(step["with"]["persist-credentials"] is False for step in clones)
 
 
 def test_every_job_has_timeout_and_pinned_runner() -> None:
@@ -172,24 +137,23 @@ def test_jobs_with_credentials_do_not_write_to_github() -> None:
     for file in GITOPS:
         text = dict(workflow(file))
         jobs = text.pop("jobs")
-        assert "secrets." not in " ".join(texts(text))
+        assert "secrets." not in str(text)
         for name, job in jobs.items():
-            has_secrets = "secrets." in " ".join(texts(job))
+            has_secrets = "secrets." in str(job)
             assert has_secrets == ("environment" in job), name
             if has_secrets:
                 assert "write" not in job["permissions"].values(), name
-                assert "secrets." not in " ".join(texts({**job, "steps": []})), name
-                having = [step for step in job["steps"] if "secrets." in " ".join(texts(step))]
-                assert len(having) == 1, name
-                assert "secrets." not in " ".join(texts({**having[0], "env": {}})), name
+                assert "secrets." not in str({**job, "steps": []}), name
+                [having] = [step for step in job["steps"] if "secrets." in str(step)]
+                assert "secrets." not in str({**having, "env": {}}), name
 
 
 def test_jobs_with_secrets_get_every_configured_secret() -> None:
     names = set(re.findall(r"\$\{env:(\w+)\}", (ROOT / "kafkaform.yaml").read_text("utf-8")))
     assert names
-    for at in steps():
-        if "secrets." in " ".join(texts(at.step)):
-            assert names <= at.step["env"].keys(), f"{at.file}: {at.job}"
+    for where, step in steps(*GITOPS):
+        if "secrets." in str(step):
+            assert names <= step["env"].keys(), where
 
 
 def test_pull_request_checkout_is_data_only() -> None:
@@ -209,7 +173,7 @@ def test_pull_request_checkout_is_data_only() -> None:
                 step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
             )
             assert not re.search(r"\bpr\b", remaining), remaining
-    assert "checkout" not in " ".join(texts(jobs["comment"]))
+    assert "checkout" not in str(jobs["comment"])
 
 
 def test_apply_runs_on_pushed_manifests_only() -> None:
@@ -228,19 +192,13 @@ def test_documented_call_has_inputs_and_rights_of_the_workflow() -> None:
 
 
 def test_every_kafkaform_call_is_valid() -> None:
-    scripts = [(f"{at.file}:{at.job}", at.step["run"]) for at in steps() if "run" in at.step]
+    scripts = [(where, step["run"]) for where, step in steps(*GITOPS) if "run" in step]
     files = [*CI.iterdir(), ROOT / "Containerfile", ROOT / ".pre-commit-hooks.yaml"]
     scripts += [(file.name, file.read_text("utf-8")) for file in files]
     found = [(where, line) for where, text in scripts for line in calls(text)]
     assert len(found) > 20
     for where, line in found:
         parse(line, where)
-
-
-def shell_scripts() -> list[str]:
-    files = [ROOT / ".ci" / "run", *(ROOT / "scripts").glob("*.sh")]
-    runs = [at.step["run"] for at in (*steps(), *own_steps()) if "run" in at.step]
-    return [*runs, *(file.read_text("utf-8") for file in files)]
 
 
 def test_actionlint_accepts_the_workflows() -> None:
@@ -254,7 +212,9 @@ def test_actionlint_accepts_the_workflows() -> None:
 
 def test_scripts_pass_shellcheck() -> None:
     check = [program("shellcheck"), "--shell=bash", "-"]
-    for script in shell_scripts():
+    files = [ROOT / ".ci" / "run", *(ROOT / "scripts").glob("*.sh")]
+    runs = [step["run"] for _, step in steps(*GITOPS, OWN, RELEASE) if "run" in step]
+    for script in (*runs, *(file.read_text("utf-8") for file in files)):
         subprocess.run(check, input=script, text=True, check=True)
 
 
@@ -272,59 +232,37 @@ def test_heavy_tests_are_run_at_night_and_before_a_release() -> None:
 # --- what checks kafkaform itself -------------------------------------------------------------------
 
 
-def test_every_test_is_run_by_ci() -> None:
-    assert workflow(OWN)["on"]["push"] == {"branches": ["main"]}
-    assert "workflow_call" in workflow(OWN)["on"]
-    assert workflow(RELEASE)["on"] == {"push": {"tags": ["v*"]}}
+def test_ci_runs_every_make_target_and_version() -> None:
     assert workflow(RELEASE)["jobs"]["tests"]["uses"] == f"./.github/workflows/{OWN}"
-    runs = {
-        name: [step["run"] for step in job["steps"] if "run" in step]
-        for name, job in workflow(OWN)["jobs"].items()
-        if name != "image"
-    }
-    programs = "scripts/test_programs.sh"
-    assert runs == {
-        "check": [programs, "make lint typecheck", "make test"],
-        "brokers": ['make test-kafka VERSIONS="$VERSIONS"'],
-        "spark": ['make test-spark SPARK="$SPARK"'],
-        "nightly": [programs, "make test-nightly"],
-        "docs": ["make docs"],
-    }
-    [versions] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert workflow(OWN)["jobs"]["brokers"]["strategy"]["matrix"]["kafka"] == versions.split()
-    project = (ROOT / "pyproject.toml").read_text("utf-8")
-    matrix = workflow(OWN)["jobs"]["spark"]["strategy"]["matrix"]["spark"]
-    [oldest] = re.findall(r"^SPARK \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    [locked] = re.findall(r"^pyspark==(\S+)", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE)
-    assert matrix[0] == oldest
+    runs = [word for _, step in steps(OWN) for word in step.get("run", "").split()]
+    targets = ("lint typecheck", "test", "test-kafka", "test-spark", "test-nightly", "docs")
+    assert [target for target in targets if f" make {target} " not in f" {' '.join(runs)} "] == []
+    make, project, lock = (
+        (ROOT / name).read_text("utf-8") for name in ("Makefile", "pyproject.toml", "requirements.lock")
+    )
+    jobs = workflow(OWN)["jobs"]
+    matrix = {name: job["strategy"]["matrix"] for name, job in jobs.items() if "strategy" in job}
+    [versions] = re.findall(r"^VERSIONS \?= (.*)$", make, re.MULTILINE)
+    assert matrix["brokers"]["kafka"] == versions.split()
+    [oldest] = re.findall(r"^SPARK \?= (.*)$", make, re.MULTILINE)
+    [locked] = re.findall(r"^pyspark==(\S+)", lock, re.MULTILINE)
+    assert matrix["spark"]["spark"][0] == oldest
     assert f"pyspark>={oldest.removesuffix('.0')}," in project
-    assert [spark.rpartition(".")[0] for spark in (*matrix, locked)] == ["4.0", "4.1", "4.2", "4.3"]
-    pythons = re.findall(r"Python :: (3\.\d+)", project)
-    assert workflow(OWN)["jobs"]["check"]["strategy"]["matrix"]["python"] == pythons
+    minors = [version.rpartition(".")[0] for version in (*matrix["spark"]["spark"], locked)]
+    assert minors == ["4.0", "4.1", "4.2", "4.3"]
+    assert matrix["check"]["python"] == re.findall(r"Python :: (3\.\d+)", project)
     assert workflow(OWN)["permissions"] == {"contents": "read"}
-    assert not [name for name, job in workflow(OWN)["jobs"].items() if "permissions" in job]
+    assert not [name for name, job in jobs.items() if "permissions" in job]
 
 
 def test_ci_requires_every_program() -> None:
-    sources = [file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py")]
-    wanted = {
-        program_name for source in sources for program_name in re.findall(r'\bprogram\("([a-z-]+)"', source)
-    }
+    sources = "".join(file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py"))
+    wanted = {*re.findall(r'\bprogram\("([a-z-]+)"', sources)}
     wanted -= {"sh", "shell", "no-such-tool"}  # of the test of `program`
     assert set(workflow(OWN)["env"][REQUIRE].split(",")) == wanted
     [here] = re.findall(rf"^export {REQUIRE}=(\S+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
     # Runners of GitHub have Helm, Node.js and Go, which other machines may lack.
     assert set(here.split(",")) == wanted - {"actionlint", "helm", "yaml-language-server"}
-
-
-def test_image_is_built_by_ci_and_published_by_a_release() -> None:
-    built, used = (step["run"] for step in workflow(OWN)["jobs"]["image"]["steps"] if "run" in step)
-    assert built == "docker build --file Containerfile --tag kafkaform ."
-    assert "--read-only" in used
-    by_id = {step.get("id"): step for step in workflow(RELEASE)["jobs"]["image"]["steps"]}
-    push = by_id["push"]["with"]
-    assert (push["file"], push["platforms"]) == ("Containerfile", "linux/amd64,linux/arm64")
-    assert (push["sbom"], push["provenance"]) == (True, "mode=max")
 
 
 def test_irreversible_jobs_come_last() -> None:
@@ -339,7 +277,7 @@ def test_irreversible_jobs_come_last() -> None:
     assert workflow(RELEASE)["concurrency"]["cancel-in-progress"] is False
     # PyPI trusts this environment, and no token is kept.
     assert jobs["pypi"]["environment"] == "pypi"
-    assert "secrets." not in " ".join(texts(workflow(RELEASE)))
+    assert "secrets." not in str(workflow(RELEASE))
 
 
 def test_documentation_names_this_release() -> None:
@@ -354,9 +292,8 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
-    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C", str(tmp_path)]
-    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "All"]):
-        subprocess.run([*git, *command], check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    run_git(tmp_path, "init", "--quiet")
+    commit_all(tmp_path)
     return tmp_path
 
 
@@ -424,9 +361,8 @@ printf '#!/bin/sh\\necho kafkaform, version 1.2.3\\n' > "$4/bin/kafkaform" && ch
     fake.chmod(0o755)
     files = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
     given = {"PYTHON": fake, "SOURCE": "/the/source", "LOCK": "/the/lock", "RUNNER_TEMP": tmp_path / "temp"}
-    environ = {**{k: str(v) for k, v in {**given, **files}.items()}, "PATH": "/usr/bin:/bin"}
-    bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", install["run"]]
-    subprocess.run(bash, env=environ, check=True, stdout=subprocess.DEVNULL)
+    environ = {name: str(value) for name, value in {**given, **files}.items()}
+    assert run_step(install, tmp_path, **environ).returncode == 0
     venv, first, second = (tmp_path / "calls").read_text("utf-8").splitlines()
     assert venv == f"-m venv --clear {tmp_path}/temp/kafkaform/venv"
     assert first.endswith("install --require-hashes --requirement /the/lock")
@@ -475,14 +411,6 @@ def closure(wanted: list[str]) -> set[str]:
         found.add(name)
         waiting += [Requirement(text) for text in requires(name) or ()]
     return found
-
-
-def test_pre_commit_hook_reads_all_manifests_together() -> None:
-    hooks: Any = load(ROOT / ".pre-commit-hooks.yaml")
-    [hook] = hooks
-    assert (hook["id"], hook["language"], hook["types"]) == ("kafkaform-validate", "python", ["yaml"])
-    # Files one by one would hide that two of them declare the same topic.
-    assert hook["pass_filenames"] is False
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.support.cli.project import Call, Project
 from tests.support.cli.signing import write_keys
-from tests.support.github.git_work import run_git
+from tests.support.github.git_work import commit_all, run_git
+from tests.support.plans.scenes import QUIET
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Team:
         self.commit("plan")
 
     def commit(self, message: str) -> None:
-        run_git(self.work.folder, "add", "-A")
-        run_git(self.work.folder, "commit", "-q", "--allow-empty", "-m", message)
+        commit_all(self.work.folder, message)
 
     def push(self, *arguments: str) -> None:
         run_git(self.work.folder, "push", "-q", *arguments, "origin", "HEAD:main")
@@ -65,10 +65,7 @@ def build_team(servers: str, prefix: str, tmp_path: Path) -> Team:
     agent = Project(tmp_path / "agent", servers, prefix)
     key, public = write_keys(tmp_path, "review")
     agent.write("verify.pem", public.read_text())
-    settings: dict[str, Any] = {
-        "environments": ["prod"],
-        "rules": dict.fromkeys(("KF104", "KF105", "KF108"), "off"),
-    }
+    settings: dict[str, Any] = {"environments": ["prod"], "rules": QUIET}
     prod = {"environment": "prod", "client": {"bootstrap.servers": servers}}
     work.config(clusters={"prod": prod}, **settings)
     agent.config(clusters={"prod": {**prod, "verifyKey": "verify.pem"}}, **settings)

@@ -26,7 +26,6 @@ class Connected(MemoryCluster):
         pass
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic behind kafkaform's back."""
         ref = ResourceRef("Topic", name)
         assert self.execute([DeleteTopic(ref, self.observe([ref]).resources[ref].uid)]) == [None]
 

@@ -171,11 +171,9 @@ class Project:
         return run_in_process(*self.add_cluster(arguments), cwd=self.folder, env=env, given=given)
 
     def process(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
-        """The same as a process of its own."""
         return kafkaform(*self.add_cluster(arguments), cwd=self.folder, env=env, given=given)
 
     def start(self, *arguments: object, **env: str) -> subprocess.Popen[str]:
-        """Begin the same, with pipes for what it prints."""
         return subprocess.Popen(
             command(*self.add_cluster(arguments)),
             cwd=self.folder,
@@ -187,7 +185,6 @@ class Project:
         )
 
     def add_cluster(self, arguments: Sequence[object]) -> list[object]:
-        """The arguments, with this project's cluster where nothing else names one."""
         cluster = () if (self.folder / "kafkaform.yaml").exists() else ("--bootstrap-server", self.servers)
         return [*arguments] if "--bootstrap-server" in arguments else [*arguments, *cluster]
 
@@ -220,7 +217,6 @@ class Project:
         }
 
     def set_config(self, name: str, key: str, value: str) -> None:
-        """Change a topic behind kafkaform's back."""
         alter_configs(self._admin, ResourceType.TOPIC, [self.prefix + name], {key: value})
         eventually(self.live, lambda topics: topics.get(name, {}).get(key) == value)
 
@@ -230,7 +226,6 @@ class Project:
 
 
 def login_project(folder: Path, account: Account, prefix: str, **config: Any) -> Project:
-    """A project whose configuration logs in with an account."""
     project = Project(folder, account.servers, prefix)
     project.config(clusters={"acl": {"client": account.client}}, **config)
     return project
@@ -239,15 +234,8 @@ def login_project(folder: Path, account: Account, prefix: str, **config: Any) ->
 def manifest(
     name: str, spec: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, kind: str = "Topic"
 ) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "kafkaform/v1",
-            "kind": kind,
-            "metadata": {"name": name, **(metadata or {})},
-            "spec": dict(spec),
-        },
-        allow_unicode=True,
-    )
+    head = {"apiVersion": "kafkaform/v1", "kind": kind, "metadata": {"name": name, **(metadata or {})}}
+    return yaml.safe_dump({**head, "spec": dict(spec)}, allow_unicode=True)
 
 
 class Terminal:
@@ -322,26 +310,3 @@ os.execv(sys.argv[1], sys.argv[1:])
 def plain(text: str) -> str:
     """Return the text with colours as a terminal shows it."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-
-
-def write_one_cluster(folder: Path, servers: str) -> None:
-    """Write a kafkaform.yaml with the cluster `one`, and without the rules about small clusters."""
-    (folder / "kafkaform.yaml").write_text(
-        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  one:\n"
-        f"    client: {{bootstrap.servers: '{servers}'}}\n"
-        "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
-    )
-
-
-def write_two_clusters(folder: Path, servers: str = "127.0.0.1:1", **more: Any) -> None:
-    """Write a configuration with a cluster for each of two environments, and one topic."""
-    clusters = {
-        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
-        for name in ("dev", "prod")
-    }
-    content: dict[str, Any] = {"apiVersion": "kafkaform/v1", "kind": "Config"}
-    content |= {"environments": ["dev", "prod"], "clusters": clusters, **more}
-    (folder / "kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    (folder / "topics").mkdir(exist_ok=True)
-    spec = {"partitions": 1, "replicationFactor": 1}
-    (folder / "topics/t.yaml").write_text(manifest("t", spec), "utf-8")

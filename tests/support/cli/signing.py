@@ -9,7 +9,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 def write_keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """Write a private and a public key in PEM."""
     key = Ed25519PrivateKey.generate()
     private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
     private.touch(0o600)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 from kafkaform.vcs.repository import Repository
 
 
-def run_git(folder: Path, *arguments: str) -> str:
-    """Run Git as somebody; return what it prints."""
+def run_git(folder: Path, *arguments: str, given: bytes = b"") -> str:
+    """Run Git as somebody, without the settings of this machine; return what it prints."""
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
     done = subprocess.run(
-        ["git", "-C", folder, *identity, *arguments], capture_output=True, text=True, check=True
+        ["git", "-C", folder, *identity, *arguments],
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+        input=given,
+        capture_output=True,
+        check=False,
     )
-    return done.stdout.strip()
+    assert done.returncode == 0, f"git {' '.join(arguments)}: {done.stdout!r} {done.stderr!r}"
+    return done.stdout.decode().strip()
+
+
+def commit_all(folder: Path, message: str = "a commit") -> None:
+    """Commit all files as they are."""
+    run_git(folder, "add", "-A")
+    run_git(folder, "commit", "-q", "--allow-empty", "-m", message)
 
 
 class Work:
@@ -23,16 +35,9 @@ class Work:
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.git("init", "-q", "-b", "main", *options)
-        self.git("config", "user.name", "Somebody")
-        self.git("config", "user.email", "somebody@example.com")
 
-    def git(self, *arguments: str) -> str:
-        return self.run_with_input(b"", *arguments)
-
-    def run_with_input(self, content: bytes, *arguments: str) -> str:
-        command = ["git", *arguments]
-        done = subprocess.run(command, cwd=self.folder, input=content, capture_output=True, check=True)
-        return done.stdout.decode().strip()
+    def git(self, *arguments: str, given: bytes = b"") -> str:
+        return run_git(self.folder, *arguments, given=given)
 
     def write(self, path: str, text: str | bytes) -> None:
         file = self.folder / path
@@ -42,8 +47,7 @@ class Work:
     def commit(self, **files: str) -> str:
         for path, text in files.items():
             self.write(path, text)
-        self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", "a commit")
+        commit_all(self.folder)
         return self.git("rev-parse", "HEAD")
 
     @property

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.github.git_work import run_git
 from tests.support.github.server import REPOSITORY
 from tests.support.workflows.jobs import Event
-
-_PERSON = {
-    name: value
-    for role in ("AUTHOR", "COMMITTER")
-    for name, value in {f"GIT_{role}_NAME": "Ada", f"GIT_{role}_EMAIL": "ada@example.com"}.items()
-}
 
 
 @dataclass(frozen=True)
@@ -37,11 +30,11 @@ class HostedRepository:
         self.clone = folder / "clone"
         self._numbers: dict[str, int] = {}
         folder.mkdir()
-        self._git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(self.bare))
+        run_git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(self.bare))
         # As GitHub has it: any commit can be fetched by its id.
-        self._git(self.bare, "config", "uploadpack.allowAnySHA1InWant", "true")
-        self._git(folder, "init", "--quiet", "--initial-branch=main", str(self.clone))
-        self._git(self.clone, "remote", "add", "origin", str(self.bare))
+        run_git(self.bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+        run_git(folder, "init", "--quiet", "--initial-branch=main", str(self.clone))
+        run_git(self.clone, "remote", "add", "origin", str(self.bare))
 
     @property
     def url(self) -> str:
@@ -49,40 +42,36 @@ class HostedRepository:
 
     @property
     def main(self) -> str:
-        """The newest commit of `main`."""
-        return self._git(self.bare, "rev-parse", "refs/heads/main")
+        return run_git(self.bare, "rev-parse", "refs/heads/main")
 
     def commit(self, branch: str, edit: Callable[[Path], object], message: str = "Edit") -> str:
         """Edit the files of a branch (a new one begins at `main`), commit and push; returns the commit."""
-        known = self._git(self.bare, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
-        if branch in known:
-            self._git(self.clone, "fetch", "--quiet", "origin")
-            self._git(self.clone, "checkout", "--quiet", "-B", branch, f"origin/{branch}")
-        elif known:
-            self._git(self.clone, "fetch", "--quiet", "origin")
-            self._git(self.clone, "checkout", "--quiet", "-B", branch, "origin/main")
+        known = run_git(self.bare, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+        if known:
+            start = f"origin/{branch if branch in known else 'main'}"
+            run_git(self.clone, "fetch", "--quiet", "origin")
+            run_git(self.clone, "checkout", "--quiet", "-B", branch, start)
         edit(self.clone)
-        self._git(self.clone, "add", "--all", "--force", ".")
-        self._git(self.clone, "commit", "--quiet", "--allow-empty", "--message", message)
-        self._git(self.clone, "push", "--quiet", "origin", branch)
-        return self._git(self.clone, "rev-parse", "HEAD")
+        run_git(self.clone, "add", "--all", "--force", ".")
+        run_git(self.clone, "commit", "--quiet", "--allow-empty", "--message", message)
+        run_git(self.clone, "push", "--quiet", "origin", branch)
+        return run_git(self.clone, "rev-parse", "HEAD")
 
     def pull_request(self, branch: str) -> PullRequest:
         """Open a pull request for a branch, or bring it up to date."""
         number = self._numbers.setdefault(branch, len(self._numbers) + 1)
-        head = self._git(self.bare, "rev-parse", f"refs/heads/{branch}")
-        self._git(self.bare, "update-ref", f"refs/pull/{number}/head", head)
-        self._git(self.bare, "update-ref", f"refs/pull/{number}/merge", self._build_merge(self.main, head))
+        head = run_git(self.bare, "rev-parse", f"refs/heads/{branch}")
+        run_git(self.bare, "update-ref", f"refs/pull/{number}/head", head)
+        run_git(self.bare, "update-ref", f"refs/pull/{number}/merge", self._build_merge(self.main, head))
         return PullRequest(number, branch, head)
 
     def forget(self, pull: PullRequest) -> None:
         """Take away what the pull request would be merged as: GitHub has none where the two conflict."""
-        self._git(self.bare, "update-ref", "-d", f"refs/pull/{pull.number}/merge")
+        run_git(self.bare, "update-ref", "-d", f"refs/pull/{pull.number}/merge")
 
     def merge(self, pull: PullRequest) -> str:
-        """Merge a pull request; returns the merge commit."""
         merged = self._build_merge(self.main, pull.head)
-        self._git(self.bare, "update-ref", "refs/heads/main", merged)
+        run_git(self.bare, "update-ref", "refs/heads/main", merged)
         return merged
 
     def event(self, pull: PullRequest, *, source: str = REPOSITORY) -> Event:
@@ -94,25 +83,6 @@ class HostedRepository:
         }
         return Event("pull_request_target", self.main, {"action": "synchronize", "pull_request": about})
 
-    def build_push_event(self) -> Event:
-        """Return the event of a push to `main` as GitHub sends it."""
-        return Event("push", self.main)
-
-    def build_schedule_event(self) -> Event:
-        """Return the event of a schedule as GitHub sends it."""
-        return Event("schedule", self.main)
-
     def _build_merge(self, base: str, head: str) -> str:
-        tree = self._git(self.bare, "merge-tree", "--write-tree", base, head)
-        return self._git(self.bare, "commit-tree", tree, "-p", base, "-p", head, "-m", "Merge")
-
-    def _git(self, folder: Path, *arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            env={**os.environ, **_PERSON, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"git {' '.join(arguments)}: {done.stdout}{done.stderr}"
-        return done.stdout.strip()
+        tree = run_git(self.bare, "merge-tree", "--write-tree", base, head)
+        return run_git(self.bare, "commit-tree", tree, "-p", base, "-p", head, "-m", "Merge")

@@ -10,11 +10,12 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from ssl import SSLContext
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.support.http_server import QuietHandler, run_server
 
 REPOSITORY = "acme/kafka"
 REPOSITORY_ID = 4711
@@ -61,7 +62,7 @@ class Answer:
     """A status, a body (JSON unless it is bytes) and headers."""
 
     status: int
-    body: Any = None
+    body: Any = b""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -94,7 +95,6 @@ class FakeGitHub:
         self._hidden: dict[int, int] = {}
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return the environment of a job of GitHub Actions."""
         return {
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_REPOSITORY": REPOSITORY,
@@ -111,7 +111,6 @@ class FakeGitHub:
         self.failures.append(Failure(method, path, **how))
 
     def writes(self) -> list[tuple[str, str]]:
-        """Return the requests that change something."""
         return [
             (request.method, request.path)
             for request in self.requests
@@ -119,7 +118,6 @@ class FakeGitHub:
         ]
 
     def comment(self, number: int, body: str, *, by: int | None = BOT) -> dict[str, Any]:
-        """Put a comment on a pull request or issue."""
         made = next(self._ids)
         comment = {
             "id": made,
@@ -132,7 +130,6 @@ class FakeGitHub:
         return comment
 
     def bodies(self, number: int) -> list[str]:
-        """The comments on a pull request or issue."""
         return [comment["body"] for comment in self.comments.get(number, [])]
 
     def issue(
@@ -145,7 +142,6 @@ class FakeGitHub:
         labels: Sequence[str] = (),
         is_pull: bool = False,
     ) -> dict[str, Any]:
-        """Put an issue into the repository."""
         number = next(self._numbers)
         issue: dict[str, Any] = {
             "id": next(self._ids),
@@ -175,7 +171,6 @@ class FakeGitHub:
         source: int | None = REPOSITORY_ID,
         merge_commit: str | None = None,
     ) -> None:
-        """Let a commit belong to a pull request."""
         self.pulls.setdefault(commit, []).append(
             {
                 "number": number,
@@ -278,6 +273,11 @@ class FakeGitHub:
             if verb == method and (match := re.fullmatch(re.escape(prefix) + pattern, path)):
                 if permission and not self.permissions & {*permission.split("|")}:
                     return _build_refusal(403, "Resource not accessible by integration")
+                if len(str((body or {}).get("body", "")).encode("utf-16-le")) // 2 > self.longest:
+                    why = f"body is too long (maximum is {self.longest} characters)"
+                    return _build_refusal(
+                        422, "Validation Failed", errors=[{"field": "body", "message": why}]
+                    )
                 return handle(*map(_number, match.groups()), query=query, body=body)
         return _build_refusal(404, "Not Found")
 
@@ -295,27 +295,21 @@ class FakeGitHub:
         )
 
     def _create_comment(self, number: int, *, body: Any, **_: Any) -> Answer:
-        if too_long := self._too_long(body):
-            return too_long
         comment = self.comment(number, body["body"])
         self._hidden[comment["id"]] = self.lag
         return Answer(201, comment)
 
     def _edit_comment(self, made: int, *, body: Any, **_: Any) -> Answer:
-        for comment in (item for some in self.comments.values() for item in some):
-            if comment["id"] == made:
-                if too_long := self._too_long(body):
-                    return too_long
-                comment["body"] = body["body"]
-                return Answer(200, comment)
+        for comment in (each for some in self.comments.values() for each in some if each["id"] == made):
+            comment["body"] = body["body"]
+            return Answer(200, comment)
         return _build_refusal(404, "Not Found")
 
     def _delete_comment(self, made: int, **_: Any) -> Answer:
         for some in self.comments.values():
-            for comment in some:
-                if comment["id"] == made:
-                    some.remove(comment)
-                    return Answer(204)
+            for comment in (each for each in some if each["id"] == made):
+                some.remove(comment)
+                return Answer(204)
         return _build_refusal(404, "Not Found")
 
     def _list_issues(self, *, query: Mapping[str, str], **_: Any) -> Answer:
@@ -328,17 +322,14 @@ class FakeGitHub:
         return Answer(200, found[0]) if found else _build_refusal(404, "Not Found")
 
     def _create_issue(self, *, body: Any, **_: Any) -> Answer:
-        if too_long := self._too_long(body):
-            return too_long
         issue = self.issue(body["body"], title=body["title"], labels=body.get("labels", ()))
         self._hidden[issue["id"]] = self.lag
         return Answer(201, issue)
 
     def _edit_issue(self, number: int, *, body: Any, **_: Any) -> Answer:
-        for issue in self.issues:
-            if issue["number"] == number:
-                issue.update(body)
-                return Answer(200, issue)
+        for issue in (each for each in self.issues if each["number"] == number):
+            issue.update(body)
+            return Answer(200, issue)
         return _build_refusal(404, "Not Found")
 
     def _list_pulls(self, commit: str, *, query: Mapping[str, str], **_: Any) -> Answer:
@@ -353,7 +344,7 @@ class FakeGitHub:
     def _download(self, made: int, **_: Any) -> Answer:
         if any(artifact["id"] == made and artifact["expired"] for artifact in self.artifacts):
             return _build_refusal(410, "Artifact has expired")
-        return Answer(302, None, {"Location": f"{self.url}/blob/{made}?sig=signed"})
+        return Answer(302, b"", {"Location": f"{self.url}/blob/{made}?sig=signed"})
 
     def _blob(self, made: int, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
         if "Authorization" in headers or query.get("sig") != "signed":
@@ -363,12 +354,6 @@ class FakeGitHub:
     def _get_run(self, number: int, **_: Any) -> Answer:
         run = self.runs.get(number)
         return Answer(200, run) if run else _build_refusal(404, "Not Found")
-
-    def _too_long(self, body: Any) -> Answer | None:
-        if len(body["body"].encode("utf-16-le")) // 2 <= self.longest:
-            return None
-        why = f"body is too long (maximum is {self.longest} characters)"
-        return _build_refusal(422, "Validation Failed", errors=[{"field": "body", "message": why}])
 
     def _list_visible(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         seen = []
@@ -394,7 +379,6 @@ class FakeGitHub:
 
 
 def zip_texts(files: Mapping[str, str]) -> bytes:
-    """A zip archive of texts, as upload-artifact makes one."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
@@ -404,53 +388,28 @@ def zip_texts(files: Mapping[str, str]) -> bytes:
 
 @contextmanager
 def fake_github(*, tls: SSLContext | None = None) -> Iterator[FakeGitHub]:
-    """A GitHub, as long as it is needed."""
-    server = _Server(("127.0.0.1", 0), _Handler)
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    hub = FakeGitHub(f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}")
-    server.hub = hub
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    hub = FakeGitHub("")
+
+    class Handler(QuietHandler):
+        def serve(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            answer = hub.answer(self.command, self.path, dict(self.headers), body)
+            if answer is None:
+                self.close_connection = True
+                return
+            content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = serve  # noqa: N815 - the names that http.server calls
+
+    with run_server(Handler, tls) as hub.url:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    hub: FakeGitHub
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that hangs up is what some tests are about."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def _serve(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
-        assert isinstance(self.server, _Server)
-        answer = self.server.hub.answer(self.command, self.path, dict(self.headers), body)
-        if answer is None:
-            self.close_connection = True
-            return
-        content = answer.body if isinstance(answer.body, bytes) else b""
-        if answer.body is not None and not isinstance(answer.body, bytes):
-            content = json.dumps(answer.body).encode()
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_GET = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names that http.server calls
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: tests look at `requests`."""
 
 
 def _build_failure(failure: Failure) -> Answer | None:

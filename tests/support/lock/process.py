@@ -91,7 +91,6 @@ class LockProcess:
         self.process.stdin.flush()
 
     def send_line(self, line: str) -> str:
-        """Its answer to a line."""
         self.tell(line)
         return self.read_line()
 
@@ -113,7 +112,6 @@ def remove_holder(servers: str) -> None:
 
 
 def member_count(servers: str) -> int:
-    """Return the number of members of the lock's group."""
     with open_connection(servers) as connection:
         coordinator = Coordinator(connection.separate("test"))
         members = coordinator.read_members()
@@ -157,7 +155,6 @@ def answer(words: Sequence[str], cluster: KafkaCluster, guard: Guard) -> str:
 
 
 def flood(prefix: str, cluster: KafkaCluster, guard: Guard) -> str:
-    """Create topics until the lock is lost."""
     made, until = 0, time.monotonic() + _LIMIT_S
     while time.monotonic() < until:
         (outcome,) = cluster.execute([CreateTopic(topic(f"{prefix}{made:05}"), 1, 1, {})], guard)

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,16 @@ class Command:
     message: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Step:
     """A step that was run; `environ` is what it has beside what every step has."""
 
-    name: str
-    environ: Mapping[str, str]
+    ok: bool = True
     log: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""
+    name: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -108,7 +111,6 @@ class Job:
 
     result: str = "skipped"
     steps: list[Step] = field(default_factory=list)
-    summary: str = ""
 
     @property
     def log(self) -> str:
@@ -138,7 +140,7 @@ class Run:
 
     @property
     def summary(self) -> str:
-        return "".join(job.summary for job in self.jobs.values())
+        return "".join(step.summary for job in self.jobs.values() for step in job.steps)
 
 
 @dataclass(frozen=True)
@@ -200,8 +202,7 @@ class Runner:
                 continue
             environ = _fill_in_all(step.get("env", {}), local)
             done = machine.run_step(step, _fill_in_all(step.get("with", {}), local), environ)
-            result.steps.append(Step(step["name"], {**env, **environ}, done.log))
-            result.summary += done.summary
+            result.steps.append(replace(done, name=step["name"], environ={**env, **environ}))
             outputs = re.findall(rf"steps\.{step['id']}\.outputs\.(\w+)", str(job)) if "id" in step else ()
             local |= {f"steps.{step['id']}.outputs.{key}": done.outputs.get(key, "") for key in outputs}
             failed |= not done.ok and not step.get("continue-on-error", False)
@@ -212,7 +213,6 @@ class Runner:
 
 
 def _flatten(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the values of a document with their paths."""
     for name, value in payload.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{path}", leaf) for path, leaf in _flatten(value))
@@ -221,7 +221,6 @@ def _flatten(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_met(part: Mapping[str, Any], values: Mapping[str, str], *, failed: bool) -> bool:
-    """Return whether a job or a step is to run."""
     condition = str(part.get("if", ""))
     marked = EXPRESSION.fullmatch(condition)
     condition = " ".join((marked[1] if marked else condition).split())
@@ -241,14 +240,6 @@ def _fill_in(text: object, values: Mapping[str, str]) -> str:
 
 def _fill_in_all(texts: Mapping[str, object], values: Mapping[str, str]) -> dict[str, str]:
     return {name: _fill_in(text, values) for name, text in texts.items()}
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    ok: bool = True
-    log: str = ""
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""
 
 
 class _Machine:
@@ -278,9 +269,7 @@ class _Machine:
             **environ,
         }
 
-    def run_step(
-        self, step: Mapping[str, Any], given: Mapping[str, str], environ: Mapping[str, str]
-    ) -> _Outcome:
+    def run_step(self, step: Mapping[str, Any], given: Mapping[str, str], environ: Mapping[str, str]) -> Step:
         """Run a script, or what stands in for an action."""
         if "run" in step:
             return self._run_script(step["run"], step.get("working-directory", "."), environ)
@@ -294,12 +283,11 @@ class _Machine:
             case "actions/download-artifact":
                 return self._download(given)
             case "actions/setup-java" | "actions/cache":
-                return _Outcome()
+                return Step()
             case action:
                 raise AssertionError(f"nothing stands in for {action}")
 
-    def _run_script(self, script: str, folder: str, environ: Mapping[str, str]) -> _Outcome:
-        """Run a script as `shell: bash` does."""
+    def _run_script(self, script: str, folder: str, environ: Mapping[str, str]) -> Step:
         files = {name: self._temporary / name.lower() for name in _FILES}
         for file in files.values():
             file.write_text("")
@@ -318,17 +306,17 @@ class _Machine:
         assert files["GITHUB_ENV"].read_text() == files["GITHUB_PATH"].read_text() == ""
         outputs = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text("utf-8").splitlines())
         log = done.stdout.decode("utf-8", "replace")
-        return _Outcome(done.returncode == 0, log, outputs, files["GITHUB_STEP_SUMMARY"].read_text("utf-8"))
+        return Step(done.returncode == 0, log, outputs, files["GITHUB_STEP_SUMMARY"].read_text("utf-8"))
 
-    def _install(self) -> _Outcome:
+    def _install(self) -> Step:
         """Put the kafkaform that is being tested on the PATH, and nothing beside it."""
         command = self._folder / "bin" / "kafkaform"
         command.write_text(_CONSOLE_SCRIPT)
         command.chmod(0o755)
         self._environ["PATH"] = f"{command.parent}{os.pathsep}{self._environ['PATH']}"
-        return _Outcome()
+        return Step()
 
-    def _check_out(self, given: Mapping[str, str], environ: Mapping[str, str]) -> _Outcome:
+    def _check_out(self, given: Mapping[str, str], environ: Mapping[str, str]) -> Step:
         assert given.keys() <= {"ref", "fetch-depth", "path", "persist-credentials"}
         folder = str(self._workspace / given["path"])
         ref, depth = given.get("ref", self._event.sha), given.get("fetch-depth", "1")
@@ -346,15 +334,15 @@ class _Machine:
                 check=False,
             )
             if done.returncode != 0:
-                return _Outcome(ok=False, log=done.stdout)
-        return _Outcome()
+                return Step(ok=False, log=done.stdout)
+        return Step()
 
-    def _upload(self, given: Mapping[str, str]) -> _Outcome:
+    def _upload(self, given: Mapping[str, str]) -> Step:
         name, source = given["name"], self._workspace / given["path"]
         assert re.fullmatch(r'[^"\\/:<>|*?\r\n]+', name), f"{name!r} is not a valid name of an artifact"
         assert given.get("overwrite") == "true" or name not in self._artifacts
         if not source.exists():
-            return _Outcome(given.get("if-no-files-found") != "error", f"{given['path']}: no files\n")
+            return Step(given.get("if-no-files-found") != "error", f"{given['path']}: no files\n")
         into = self._folder / "artifacts" / name
         if source.is_dir():
             shutil.copytree(source, into)
@@ -362,13 +350,13 @@ class _Machine:
             into.mkdir(parents=True)
             shutil.copy(source, into)
         self._artifacts[name] = into
-        return _Outcome()
+        return Step()
 
-    def _download(self, given: Mapping[str, str]) -> _Outcome:
+    def _download(self, given: Mapping[str, str]) -> Step:
         if given["name"] not in self._artifacts:
-            return _Outcome(ok=False, log=f"there is no artifact {given['name']}\n")
+            return Step(ok=False, log=f"there is no artifact {given['name']}\n")
         shutil.copytree(self._artifacts[given["name"]], self._workspace / given["path"], dirs_exist_ok=True)
-        return _Outcome()
+        return Step()
 
 
 def _find_commands(log: str) -> Iterator[Command]:

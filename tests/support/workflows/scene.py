@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkaform.core.values import replace
-from tests.support.cli.project import Call, Project
+from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import connect
 from tests.support.clusters.topics import make_topic
@@ -44,7 +44,6 @@ class Team:
     runs: list[Run] = field(default_factory=list)
 
     def topic(self, name: str, **spec: Any) -> Callable[[Path], object]:
-        """An edit that writes the manifest of a topic."""
         return lambda _folder: self.project.topic(name, **spec)
 
     def push(self, edit: Callable[[Path], object], branch: str) -> PullRequest:
@@ -64,29 +63,24 @@ class Team:
         return run
 
     def merge(self, pull: PullRequest) -> str:
-        """Merge a pull request; returns the merge commit."""
         commit = self.hosted.merge(pull)
         self.hub.pull(commit, number=pull.number, head=pull.head)
         return commit
 
     def apply(self) -> Run:
-        """Run the workflows of a new commit on `main`."""
-        return self.run("apply.yml", self.hosted.build_push_event())
+        return self.run("apply.yml", Event("push", self.hosted.main))
 
     def drift(self) -> Run:
-        """Run the workflows of every morning."""
-        return self.run("drift.yml", self.hosted.build_schedule_event())
+        return self.run("drift.yml", Event("schedule", self.hosted.main))
 
     def comments(self, pull: PullRequest) -> list[str]:
-        """Return the comments of a pull request."""
         return self.hub.bodies(pull.number)
 
     def open_issues(self) -> list[str]:
-        """The titles of the open issues."""
         return [issue["title"] for issue in self.hub.issues if issue["state"] == "open"]
 
-    def everything_said(self) -> str:
-        """All that anybody can read: logs, summaries, artefacts, comments and issues."""
+    def find_leaks(self) -> list[str]:
+        """Return the secrets in what anybody can read: logs, summaries, artefacts, comments and issues."""
         files = [
             file.read_text("utf-8", "replace")
             for run in self.runs
@@ -96,11 +90,7 @@ class Team:
         logs = [text for run in self.runs for text in (run.log, run.summary)]
         comments = [body for number in self.hub.comments for body in self.hub.bodies(number)]
         issues = [f"{issue['title']} {issue['body']}" for issue in self.hub.issues]
-        return "\n".join([*files, *logs, *comments, *issues])
-
-    def find_leaks(self) -> list[str]:
-        """The secrets that can be read somewhere."""
-        output = self.everything_said()
+        output = "\n".join([*files, *logs, *comments, *issues])
         return [secret for secret in self.secrets if secret in output]
 
     def run(
@@ -120,10 +110,6 @@ class Team:
         """Create a topic on the cluster by other means than kafkaform; returns its full name."""
         with connect(self.project.servers) as cluster:
             return make_topic(cluster, self.project.prefix + name, partitions, 1, (), **configs)
-
-    def locally(self, *arguments: object) -> Call:
-        """Call kafkaform as somebody who works in the clone."""
-        return self.project.run(*arguments, env={"KAFKA_USERNAME": "a", "KAFKA_PASSWORD": "person"})
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, Project, manifest, run_in_process, write_one_cluster
-from tests.support.github.git_work import run_git
+from tests.support.cli.project import Call, Project, run_in_process
+from tests.support.github.git_work import commit_all, run_git
+from tests.support.plans.scenes import QUIET
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -16,23 +17,12 @@ pytestmark = pytest.mark.usefixtures("connected")
 def project(project: Project, tmp_path: Path) -> Project:
     """A repository with one topic that is applied, and a configuration file."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
-    (made.folder / "topics").mkdir(parents=True)
-    write_one_cluster(made.folder, project.servers)
-    write(made, "a", retention="7d")
+    made.config(clusters={"one": {"client": {"bootstrap.servers": project.servers}}}, rules=QUIET)
+    made.topic("a", partitions=3, retention="7d")
     run_git(made.folder, "init", "-q", "-b", "main")
-    commit(made, "first")
+    commit_all(made.folder)
     made.apply().needs(0)
     return made
-
-
-def write(project: Project, name: str, **spec: object) -> None:
-    spec = {"partitions": 3, "replicationFactor": 1, **spec}
-    (project.folder / "topics" / f"{name}.yaml").write_text(manifest(project.prefix + name, spec))
-
-
-def commit(project: Project, message: str) -> None:
-    run_git(project.folder, "add", "-A")
-    run_git(project.folder, "commit", "-q", "-m", message)
 
 
 def notes(call: Call, code: str) -> list[dict[str, str]]:
@@ -48,13 +38,13 @@ def origins(call: Call, project: Project) -> dict[str, str]:
 
 def test_branch_behind_main_does_not_revert_main(project: Project) -> None:
     run_git(project.folder, "switch", "-q", "-c", "work")
-    write(project, "b")
-    commit(project, "on the branch")
+    project.topic("b", partitions=3)
+    commit_all(project.folder)
     run_git(project.folder, "switch", "-q", "main")
-    write(project, "a", retention="9d")
-    commit(project, "on main")
-    write(project, "c")
-    commit(project, "on main, too")
+    project.topic("a", partitions=3, retention="9d")
+    commit_all(project.folder)
+    project.topic("c", partitions=3)
+    commit_all(project.folder)
     project.apply().needs(0)
     run_git(project.folder, "switch", "-q", "work")
     as_it_is = project.run("plan", "--format", "json").needs(1).json["changes"]
@@ -73,9 +63,9 @@ def test_branch_behind_main_does_not_revert_main(project: Project) -> None:
 
 def test_invalid_base_gives_no_origin(project: Project) -> None:
     (project.folder / "topics" / "a.yaml").write_text("kind: Topic\n")
-    commit(project, "broken")
+    commit_all(project.folder)
     run_git(project.folder, "switch", "-q", "-c", "work")
-    write(project, "a", retention="9d")
+    project.topic("a", partitions=3, retention="9d")
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
     assert [change.get("origin") for change in call.json["changes"]] == [None]
     assert "KF426" in {found["code"] for found in call.json["diagnostics"]}
@@ -89,14 +79,13 @@ FROM_BRANCH = ("--config", "repo/kafkaform.yaml", "--manifests-from", "pr")
 
 @pytest.fixture
 def branch(project: Project, tmp_path: Path) -> Project:
-    """A clone of the repository, on a branch of its own."""
     run_git(tmp_path, "clone", "-q", str(project.folder), "pr")
     run_git(tmp_path / "pr", "switch", "-q", "-c", "work")
     return Project(tmp_path / "pr", project.servers, project.prefix)
 
 
 def plan_branch(branch: Project, *arguments: str) -> Call:
-    commit(branch, "mine")
+    commit_all(branch.folder)
     arguments = ("plan", *FROM_BRANCH, "--changed-since", "HEAD^1", *arguments)
     return run_in_process(*arguments, cwd=branch.folder.parent)
 
@@ -120,9 +109,9 @@ def test_branch_defaults_and_limits_apply(branch: Project) -> None:
 def test_broken_configuration_is_located(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defualts: {}\n")
-    assert "kafkaform.yaml:7:1" in plan_branch(branch).needs(1).err
+    assert "kafkaform.yaml:13:1" in plan_branch(branch).needs(1).err
     invalid = run_in_process("validate", *FROM_BRANCH, cwd=branch.folder.parent).needs(1)
-    assert "kafkaform.yaml:7:1" in invalid.err
+    assert "kafkaform.yaml:13:1" in invalid.err
     assert "did you mean 'defaults'" in " ".join(invalid.err.split())
     assert "pr/kafkaform.yaml" not in invalid.err
 
@@ -130,8 +119,8 @@ def test_broken_configuration_is_located(branch: Project) -> None:
 EDITS = {
     "of the planned cluster": ("{servers}", "127.0.0.1:2", "error", "clusters.one"),
     "of another cluster": (
-        "rules:",
-        "  two:\n    client: {{bootstrap.servers: '127.0.0.1:1'}}\nrules:",
+        "kind:",
+        "  two:\n    client: {{bootstrap.servers: '127.0.0.1:1'}}\nkind:",
         "warning",
         "clusters.two",
     ),

@@ -2,74 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.cli.project import Call, Project
 
-MANIFEST = """\
-apiVersion: kafkaform/v1
-kind: ConsumerGroup
-metadata: {name: checkout}
-spec:
-  topics: [orders]
-  client:
-    max.poll.interval.ms: 5m
-    partition.assignment.strategy: cooperative-sticky
-    MORE
-"""
-
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    made = Project(tmp_path, "127.0.0.1:1", "")
-    made.config()
-    made.write("topics/g.yaml", MANIFEST.replace("MORE", "fetch.max.wait.ms: 1s"))
-    return made
+def project(project: Project) -> Project:
+    project.config()
+    client = {"max.poll.interval.ms": "5m", "fetch.max.wait.ms": "1s"}
+    client["partition.assignment.strategy"] = "cooperative-sticky"
+    project.group("checkout", topics=["orders"], client=client)
+    return project
 
 
-def config(project: Project, *arguments: object) -> Call:
-    return project.run("client-config", *arguments)
-
-
-def test_default_format_is_java_properties(project: Project) -> None:
-    assert config(project, "checkout").needs(0).out == (
-        "group.id=checkout\n"
-        "group.protocol=classic\n"
-        "fetch.max.wait.ms=1000\n"
-        "max.poll.interval.ms=300000\n"
-        "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor\n"
-    )
+def config(project: Project, name: str, *arguments: object) -> Call:
+    return project.run("client-config", project.prefix + name, *arguments)
 
 
 def test_each_format_uses_reader_specific_settings(project: Project) -> None:
-    call = config(project, "checkout", "--format", "json").needs(0)
-    assert call.json["max.poll.interval.ms"] == "300000"
-    assert "max.poll.interval.ms: '300000'\n" in config(project, "checkout", "--format", "yaml").needs(0).out
-    env = config(project, "checkout", "--format", "env").needs(0).out
-    assert "KAFKA_CONSUMER_MAX_POLL_INTERVAL_MS=300000\n" in env
+    head = f"group.id={project.prefix}checkout\ngroup.protocol=classic\n"
+    java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    assert config(project, "checkout").needs(0).out == (
+        f"{head}fetch.max.wait.ms=1000\nmax.poll.interval.ms=300000\npartition.assignment.strategy={java}\n"
+    )
     assert config(project, "checkout", "--format", "librdkafka").needs(0).out == (
-        "group.id=checkout\n"
-        "group.protocol=classic\n"
-        "fetch.wait.max.ms=1000\n"
-        "max.poll.interval.ms=300000\n"
+        f"{head}fetch.wait.max.ms=1000\nmax.poll.interval.ms=300000\n"
         "partition.assignment.strategy=cooperative-sticky\n"
     )
+    shown = {name: config(project, "checkout", "--format", name).needs(0) for name in ("json", "yaml", "env")}
+    assert shown["json"].json["max.poll.interval.ms"] == "300000"
+    assert "max.poll.interval.ms: '300000'\n" in shown["yaml"].out
+    assert "KAFKA_CONSUMER_MAX_POLL_INTERVAL_MS=300000\n" in shown["env"].out
 
 
 def test_undeclared_group_suggests_declared_groups(project: Project) -> None:
     call = config(project, "chekout").needs(64)
-    assert "no manifest declares a group 'chekout'" in call.err
-    assert "did you mean 'checkout'?" in call.err
-    assert "groups: checkout" in config(project, "orders").needs(64).err
+    assert f"no manifest declares a group '{project.prefix}chekout'" in call.err
+    assert f"did you mean '{project.prefix}checkout'?" in call.err
+    assert f"groups: {project.prefix}checkout" in config(project, "orders").needs(64).err
     project.topic("orders")
     assert "no manifest declares a group" in config(project, "orders", "topics/orders.yaml").needs(64).err
 
 
 def test_absent_group_is_refused(project: Project) -> None:
-    text = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: gone}\nspec: {state: absent}\n"
-    project.write("topics/gone.yaml", text)
+    project.group("gone", state="absent")
     assert "declared to be absent" in config(project, "gone").needs(64).err
 
 

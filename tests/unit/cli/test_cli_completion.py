@@ -8,40 +8,30 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
-import yaml
 
 from kafkaform.cli.main import run
-from tests.support.cli.project import environment, manifest, run_in_process
+from tests.support.cli.project import Project, environment, run_in_process
 
 Completed = Callable[[Path, str], list[str]]
-
-SPEC = {"partitions": 1, "replicationFactor": 1}
-GROUP = """
-apiVersion: kafkaform/v1
-kind: ConsumerGroup
-metadata: {name: orders-reader}
-spec: {topics: [orders]}
-"""
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    clusters = {name: {"client": {"bootstrap.servers": "h:1"}} for name in ("east", "west", "$(touch x)")}
-    config = {"apiVersion": "kafkaform/v1", "kind": "Config", "environments": ["dev", "prod"]}
-    clusters["east"]["labels"] = {"region": "eu"}
+    project = Project(tmp_path, "h:1", "")
+    cluster: dict[str, Any] = {"client": {"bootstrap.servers": "h:1"}}
+    clusters = dict.fromkeys(("west", "$(touch x)"), cluster)
+    clusters["east"] = {**cluster, "labels": {"region": "eu"}}
     policies = [{"name": "team", "message": "m", "require": {"labels": ["team"]}}]
-    text = yaml.safe_dump(config | {"clusters": clusters, "policies": policies})
-    (tmp_path / "kafkaform.yaml").write_text(text, "utf-8")
-    topics = tmp_path / "topics"
-    topics.mkdir()
+    project.config(environments=["dev", "prod"], clusters=clusters, policies=policies)
     for name in ("orders", "payments", "orders; touch x"):
-        (topics / f"{name[:8]}{len(name)}.yaml").write_text(manifest(name, SPEC), "utf-8")
-    (topics / "group.yaml").write_text(GROUP, "utf-8")
-    (topics / "unfinished.yaml").write_text(manifest("orders.draft", {"partitons": 1}), "utf-8")
-    (topics / "broken.yaml").write_text("kind: [\n", "utf-8")
+        project.topic(name)
+    project.group("orders-reader", topics=["orders"])
+    project.topic("orders.draft", partitons=1)
+    project.write("topics/broken.yaml", "kind: [\n")
     return tmp_path
 
 
@@ -123,32 +113,23 @@ def test_completion_is_silent_with_invalid_configuration(
 def test_completion_imports_no_client(repository: Path) -> None:
     """All of it in one process, which must not have imported any at its end."""
     code = (
-        "import json, os, sys\n"
+        "import contextlib, json, os, sys\n"
         "from kafkaform.cli.main import run\n"
         "for steering in json.loads(sys.stdin.read()):\n"
         "    os.environ |= steering\n"
-        "    try:\n"
+        "    with contextlib.suppress(SystemExit):\n"
         "        run([])\n"
-        "    except SystemExit:\n"
-        "        pass\n"
-        "del os.environ['_KAFKAFORM_COMPLETE']\n"
-        "run(['client-config', 'orders-reader', 'topics/group.yaml'])\n"
         "heavy = ('confluent_kafka', 'kafka', 'pyspark', 'numpy')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
+    given = json.dumps([steering(words) for words, _ in OFFERED])
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=repository,
-        env=environment(),
-        input=json.dumps([steering(words) for words, _ in OFFERED]),
-        capture_output=True,
-        text=True,
-        check=True,
+        command, cwd=repository, env=environment(), input=given, capture_output=True, text=True, check=True
     )
     *lines, imported = done.stdout.splitlines()
     assert (imported, done.stderr) == ("[]", "")
-    assert "group.id=orders-reader" in lines
-    assert len([line for line in lines if line]) == sum(len(offered) for _, offered in OFFERED) + 3
+    assert "plain,Topic/payments" in lines
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

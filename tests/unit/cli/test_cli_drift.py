@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from kafkaform.core.schema_files import load_schema
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
@@ -18,69 +15,33 @@ from tests.support.plans.scenes import group
 pytestmark = pytest.mark.usefixtures("connected")
 
 
-MONTH = "2592000000"
-
-ORDERS = """\
-# Orders, as they come in.
-apiVersion: kafkaform/v1
-kind: Topic
-metadata:
-  name: {prefix}orders   # the name
-spec:
-  partitions: 3
-  replicationFactor: 1
-  keyed: false
-  retention: 7d   # a week
-  config: {{cleanup.policy: delete}}
-"""
-
-
 @pytest.fixture
 def project(project: Project) -> Project:
     project.config()
     return project
 
 
-@pytest.fixture
-def drifted(project: Project) -> Project:
-    """A topic of which two configs were changed by hand, one of them undeclared."""
-    project.write("topics/orders.yaml", ORDERS.format(prefix=project.prefix))
+def test_restore_command_removes_drift(project: Project) -> None:
+    declared: dict[str, Any] = {"partitions": 3, "keyed": False, "retention": "7d"}
+    project.topic("orders", **declared, config={"cleanup.policy": "delete"})
     project.apply().needs(0)
-    project.run("drift", "--unmanaged", "ignore").needs(0)
-    project.set_config("orders", "retention.ms", MONTH)
+    drift = ("drift", "--unmanaged", "ignore", "--format", "json")
+    project.run(*drift).needs(0)
+    project.set_config("orders", "retention.ms", "2592000000")
     project.set_config("orders", "segment.ms", "3600000")
-    return project
-
-
-def topics(project: Project, *arguments: object) -> Any:
-    """Drift of this project's topics alone, as JSON."""
-    call = project.run("drift", "--unmanaged", "ignore", "--format", "json", *arguments)
-    document = json.loads(call.out)
-    Draft202012Validator(load_schema("drift")).validate(document)
-    return document
-
-
-# --- what is told ----------------------------------------------------------------------------------
-
-
-def test_restore_command_removes_drift(drifted: Project) -> None:
-    command = topics(drifted)["resources"][0]["restore"]["command"]
-    program, *words = command.split()
+    (resource,) = project.run(*drift).needs(2).json["resources"]
+    program, *words = resource["restore"]["command"].split()
     assert program == "kafkaform"
-    drifted.run(*words, "--auto-approve").needs(0)
-    assert drifted.live()["orders"]["retention.ms"] == "604800000"
-    document = topics(drifted)
-    assert [field["path"] for field in document["resources"][0]["fields"]] == ["config.segment.ms"]
+    project.run(*words, "--auto-approve").needs(0)
+    assert project.live()["orders"]["retention.ms"] == "604800000"
+    (resource,) = project.run(*drift).needs(2).json["resources"]
+    assert [field["path"] for field in resource["fields"]] == ["config.segment.ms"]
     # And what nothing declares goes by the line that the report shows.
-    (line,) = document["resources"][0]["restore"]["lines"]
+    (line,) = resource["restore"]["lines"]
     assert (line["yaml"], line["keys"][:-1]) == ("segment.ms: null", ["spec", "config"])
-    text = ORDERS.format(prefix=drifted.prefix).replace("delete}", f"delete, {line['yaml']}}}")
-    drifted.write("topics/orders.yaml", text)
-    drifted.apply().needs(0)
-    drifted.run("drift", "--unmanaged", "ignore").needs(0)
-
-
-# --- what nobody declares --------------------------------------------------------------------------
+    project.topic("orders", **declared, config={"cleanup.policy": "delete", "segment.ms": None})
+    project.apply().needs(0)
+    project.run(*drift).needs(0)
 
 
 def test_unmanaged_topics_and_groups_are_reported(project: Project, connected: Connected) -> None:
@@ -105,28 +66,6 @@ def test_unmanaged_topics_and_groups_are_reported(project: Project, connected: C
     assert run("--target", "Topic/*").needs(0).json["unmanaged"] is None
     failed = project.run("drift", "--adopt", "--unmanaged", "error").needs(1)
     assert f"not adopted Topic/{mine}: " in failed.out
-
-
-# --- adopting --------------------------------------------------------------------------------------
-
-
-def test_adoption_dry_run_shows_diff_before_writing(drifted: Project) -> None:
-    file = drifted.folder / "topics/orders.yaml"
-    before = file.read_text("utf-8")
-    shown = drifted.run("drift", "--adopt", "--dry-run", "--unmanaged", "ignore").needs(0)
-    assert file.read_text("utf-8") == before
-    assert "\n-  retention: 7d   # a week\n" in shown.out
-    assert "\n+  retention: 30d   # a week\n" in shown.out
-    assert "2 values to adopt in 1 file" in shown.out
-    drifted.run("drift", "--adopt", "--unmanaged", "ignore").needs(0)
-    after = before.replace("retention: 7d", "retention: 30d").replace("delete}", "delete, segment.ms: 1h}")
-    assert file.read_text("utf-8") == after
-    drifted.run("drift", "--unmanaged", "ignore").needs(0)
-    again = drifted.run("drift", "--adopt", "--unmanaged", "ignore").needs(0)
-    assert again.out == "Nothing to adopt.\n"
-
-
-# --- failure ---------------------------------------------------------------------------------------
 
 
 def test_invalid_manifest_fails_drift(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""`kafkaform explain KIND[.FIELD]`: what the schemas say about fields."""
+"""`kafkaform explain KIND[.FIELD]` and `kafkaform rules`: what fields and rules mean."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform import rules
 from kafkaform.cli.explain import CONFIG
 from kafkaform.core.schema_files import FieldSchema, find_field, list_fields, load_schema
 from kafkaform.resources import KINDS
-from tests.support.cli.project import run_in_process
+from tests.support.cli.project import Call, Project, run_in_process
 
 SCHEMAS = {CONFIG: "config", **{name: kind.schema for name, kind in KINDS.items()}}
 
@@ -40,12 +41,9 @@ def test_every_field_is_explained(kind: str, tmp_path: Path) -> None:
         ("Topic.spec.partitions", {"type": "a whole number", "bounds": "at least 1 and at most 100000"}),
         ("topics.spec.state", {"type": "present | absent", "default": "present"}),
         ("Topic.spec.config.retention.ms", {"type": "a duration", "default": "7d", "bounds": "at least -1"}),
-        ("Topic.spec.config.segment.bytes", {"type": "a size"}),
         ("Topic.spec.config.cleanup.policy", {"type": "a list of texts", "values": "compact, delete"}),
-        ("Topic.spec.config.unclean.leader.election.enable", {"type": "true or false"}),
         ("Topic.metadata.name", {"type": "text", "required": "yes"}),
         ("Topic.spec.overrides.retention.bytes", {"type": "a size or null"}),
-        ("group.spec.client.max.poll.interval.ms", {"type": "a duration"}),
         ("ConsumerGroup.spec.lag.maxTime", {"type": "a duration or null", "examples": "10m"}),
         ("access.spec.consumes.group", {"type": "text or a mapping", "required": "yes"}),
         ("config.clusters.moves.whenBusy", {"type": "refuse | wait", "default": "refuse"}),
@@ -67,9 +65,7 @@ def test_field_has_its_type_units_values_and_default(
     [
         ("Topic.spec.retenton", "did you mean `kafkaform explain Topic.spec.retention`?"),
         ("Topic.retention", "explain Topic.spec.retention`?"),
-        ("Topic.spec.retention.tme", "explain Topic.spec.retention.time`?"),
         ("Topic.spec.config.retention.m", "explain Topic.spec.config.retention.ms`?"),
-        ("Topic.sepc.partitions", "explain Topic.spec.partitions`?"),
         ("Topic.spec.partitions.x", "lists its fields"),
         ("Config.cluster", "explain Config.clusters`?"),
         ("topc.spec", "did you mean 'topic'?"),
@@ -78,3 +74,53 @@ def test_field_has_its_type_units_values_and_default(
 )
 def test_unknown_field_or_kind_suggests_another(subject: str, suggested: str, tmp_path: Path) -> None:
     assert suggested in run_in_process("explain", subject, cwd=tmp_path).needs(64).err
+
+
+POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}
+
+
+def list_rules(project: Project, *arguments: str) -> Call:
+    return run_in_process("rules", *arguments, cwd=project.folder)
+
+
+def test_rules_json_has_kind_stage_and_waivability(project: Project) -> None:
+    project.config(policies=[POLICY], rules={"policy/wide": "warning"})
+    entries = {item["code"]: item for item in list_rules(project, "--format", "json").json}
+    assert set(entries) == {*rules.list_entries(), "policy/wide"}
+    wide = entries["policy/wide"]
+    assert "partitions is at least 3" in wide["explanation"]
+    assert {name: value for name, value in wide.items() if name != "explanation"} == {
+        "code": "policy/wide",
+        "kind": "policy",
+        "severity": "error",
+        "in_force": "warning",
+        "stage": "manifests",
+        "waivable": True,
+        "origin": "kafkaform.yaml",
+        "summary": "Topics are wide.",
+    }
+    kinds = {code: (entry["kind"], entry["stage"], entry["waivable"]) for code, entry in entries.items()}
+    assert kinds["KF101"] == ("rule", "manifests", False)
+    assert kinds["KF404"] == ("rule", "changes", entries["KF404"]["waivable"])
+    assert kinds["KF410"] == ("note", None, False)
+
+
+def test_rule_that_cannot_be_waived_is_marked(project: Project) -> None:
+    assert "waiver     none: fix what it reports\n" in list_rules(project, "KF101").out
+    note = list_rules(project, "KF410").out
+    assert note.endswith("severity   fixed: this is a note, not a rule\n")
+    assert "waiver" not in note
+
+
+def test_policy_is_found_by_short_name(project: Project) -> None:
+    project.config(policies=[POLICY])
+    assert list_rules(project, "wide").out == list_rules(project, "policy/wide").out
+    call = list_rules(project, "policy/wid").needs(64)
+    assert "did you mean policy/wide?" in call.err
+
+
+def test_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
+    project.config(rules={"KF1099": "info"})
+    call = list_rules(project).needs(0)
+    assert "kafkaform.yaml:8:3: there is no rule 'KF1099'" in call.err
+    assert "KF109  error" in call.out

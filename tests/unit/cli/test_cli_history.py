@@ -1,8 +1,11 @@
-"""`kafkaform history`, after applies that kept a record."""
+"""`kafkaform history` and `kafkaform revert`, after applies that kept a record."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import yaml
 
 from tests.support.cli.project import Project, run_in_process
 
@@ -55,13 +58,115 @@ def test_history_of_file_needs_no_cluster(project: Project) -> None:
     assert "\x1b" not in call.both
 
 
-def test_empty_history_is_no_error(project: Project) -> None:
-    assert project.run("history", "Topic/none.such").needs(0).out == "No matching change is recorded.\n"
-
-
 def test_missing_record_is_named(project: Project) -> None:
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
     project.config(clusters=clusters)
     assert "not recorded" in project.run("history").needs(1).err
     missing = run_in_process("history", "--file", "none.jsonl", cwd=project.folder).needs(1)
     assert "none.jsonl: " in missing.err
+
+
+MANIFEST = """\
+# What shops write.
+apiVersion: kafkaform/v1
+kind: Topic
+metadata:
+  name: {name}   # with its version
+spec:
+  partitions: {partitions}
+  replicationFactor: 1
+  keyed: false
+  retention: {retention}  # see TICKET-1
+"""
+
+
+def write(project: Project, *, partitions: int = 1, retention: str = "7d") -> str:
+    name = f"{project.prefix}orders"
+    text = MANIFEST.format(name=name, partitions=partitions, retention=retention)
+    project.write("topics/orders.yaml", text)
+    return text
+
+
+def apply_topics(project: Project, *arguments: str) -> dict[str, Any]:
+    project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(0)
+    changes = project.run("history", f"{project.prefix}*", "--format", "json").needs(0).json["changes"]
+    found: dict[str, Any] = changes[0]
+    return found
+
+
+def text_of(project: Project) -> str:
+    return (project.folder / "topics" / "orders.yaml").read_text()
+
+
+def test_reverted_update_restores_manifest_with_comments(project: Project) -> None:
+    before = write(project)
+    apply_topics(project)
+    after = write(project, retention="1d")
+    change = apply_topics(project, "--allow", "destructive")
+    shown = project.run("revert", change["id"], "--dry-run").needs(0)
+    assert shown.out.startswith("--- topics/orders.yaml\n+++ topics/orders.yaml\n@@ -7,4 +7,4 @@\n")
+    assert shown.out.endswith("-  retention: 1d  # see TICKET-1\n+  retention: 7d  # see TICKET-1\n")
+    assert "nothing was written" in shown.said
+    assert text_of(project) == after
+    written = project.run("revert", change["id"]).needs(0)
+    assert written.out == shown.out
+    assert text_of(project) == before
+    assert project.live()["orders"]["retention.ms"] == "86400000", "the cluster is not touched"
+    apply_topics(project)
+    assert project.live()["orders"]["retention.ms"] == "604800000"
+    again = project.run("revert", change["id"]).needs(1)
+    assert "to 7d; --force" in again.err
+
+
+def test_reverted_deletion_without_manifest_creates_file(project: Project) -> None:
+    before = write(project, partitions=3)
+    apply_topics(project)
+    project.write("topics/orders.yaml", before.replace("spec:\n", "spec:\n  state: absent\n"))
+    change = apply_topics(project, "--allow", "destructive")
+    name = f"{project.prefix}orders"
+    second = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
+    project.write("topics/orders.yaml", second)
+    taken = project.write(f"topics/{name}.yaml", second.replace("other", "another"))
+    assert "not overwritten" in project.run("revert", change["id"]).needs(1).err
+    taken.unlink()
+    call = project.run("revert", change["id"]).needs(0)
+    assert call.out.startswith(f"--- /dev/null\n+++ topics/{name}.yaml\n")
+    made = yaml.safe_load((project.folder / "topics" / f"{name}.yaml").read_text())
+    assert made["spec"] == {"partitions": 3, "replicationFactor": 1, "retention": "7d"}
+    run_in_process("validate", cwd=project.folder).needs(0)
+    assert text_of(project) == second
+
+
+def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
+    """The others stay as they are."""
+    client = {"bootstrap.servers": project.servers}
+    clusters = {name: {"client": client, "environment": name, "lock": False} for name in ("dev", "prod")}
+    project.config(environments=["dev", "prod"], clusters=clusters)
+    where = ("--cluster", "prod")
+    write(project)
+    project.run("apply", *where, "--auto-approve", "--audit").needs(0)
+    write(project, retention="1d")
+    project.run("apply", *where, "--auto-approve", "--audit", "--allow", "destructive").needs(0)
+    name = f"Topic/{project.prefix}orders"
+    change = project.run("history", name, *where, "--format", "json").json["changes"][0]
+    assert change["environment"] == "prod"
+    wrong = project.run("revert", change["id"], *where, "--environment", "dev").needs(64)
+    assert "--environment is dev" in wrong.err
+    address = ("--bootstrap-server", project.servers)
+    wrong = project.run("revert", change["id"], *address, "--environment", "dev").needs(64)
+    assert "environment 'prod', not dev" in wrong.err
+    project.run("revert", change["id"], *where).needs(0)
+    spec = yaml.safe_load(text_of(project))["spec"]
+    assert spec["retention"] == "1d"
+    assert spec["overrides"] == {"prod": {"retention": "7d"}}
+
+
+def test_unrecorded_id_is_refused_with_suggestion(project: Project) -> None:
+    write(project)
+    change = apply_topics(project)
+    run = change["run"]
+    near = project.run("revert", f"{run}.7").needs(1)
+    assert f"no change or apply '{run}.7' is recorded" in near.err
+    assert "did you mean" in near.err
+    assert project.run("revert", "none").needs(1).said.startswith("Error: no change or apply 'none'")
+    assert project.run("revert", change["id"].upper(), "--dry-run").needs(0).out

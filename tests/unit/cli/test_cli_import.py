@@ -1,20 +1,27 @@
-"""`kafkaform import` of the files of another tool, without a cluster, and of a cluster."""
+"""`kafkaform import` of the files of another tool, without a cluster, and of a cluster; `kafkaform get`."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from kafkaform.core.acl_fields import write_path, write_value
+from kafkaform.core.model import Create, ResourceRef
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.resources import KINDS
+from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest, run_in_process
-from tests.support.foreign.examples import EXAMPLES
-from tests.support.plans.scenes import topic
+from tests.support.foreign.examples import EXAMPLES, QUOTAS, TOPICS, list_acls
+from tests.support.plans.scenes import group, topic
 
 STATE = """\
 topics:
@@ -32,6 +39,9 @@ def test_imported_files_become_valid_manifests(tmp_path: Path) -> None:
     run_in_process("validate", cwd=tmp_path).needs(0)
     # What a manifest declares already is left alone, as it is with a cluster.
     assert "1 topic already declared" in run_in_process("import", "state.yaml", cwd=tmp_path).needs(0).out
+    assert (
+        "Nothing to write.\nLeft out: 2" in run_in_process("import", "state.yaml", cwd=tmp_path).needs(0).out
+    )
     run_in_process("import", "state.yaml", "--match", "order", cwd=tmp_path).needs(1)
 
 
@@ -84,13 +94,11 @@ def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None
 
 
 def create_topics(connected: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
-    """Create topics by their numbers of partitions and their configs."""
     operations = [CreateTopic(topic(name), count, 1, configs) for name, (count, configs) in topics.items()]
     assert connected.execute(operations) == [None] * len(operations)
 
 
 def read_manifests(project: Project) -> dict[str, Any]:
-    """Return each imported manifest by the name of its resource."""
     files = sorted((project.folder / "topics").rglob("*.yaml"))
     loaded = [yaml.safe_load(file.read_text("utf-8")) for file in files]
     return {document["metadata"]["name"]: document for document in loaded}
@@ -124,29 +132,6 @@ def test_shared_values_become_defaults(project: Project, connected: Connected, p
     assert again.err
 
 
-def test_import_overwrite_updates_files(project: Project, connected: Connected, prefix: str) -> None:
-    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "ab"})
-    project.run("import", "--match", f"{prefix}*").needs(0)
-    project.set_config("a", "retention.ms", "3600000")
-    call = project.run("import", "--match", f"{prefix}*").needs(0)
-    assert "Nothing to write.\nLeft out: 2" in call.out
-    call = project.run("import", "--match", f"{prefix}*", "--overwrite").needs(0)
-    assert "Written: 2 topics in 2 files" in call.out
-    assert read_manifests(project)[f"{prefix}a"]["spec"]["retention"] == "1h"
-    project.run("plan", "--detailed-exitcode").needs(0)
-
-
-def test_dry_run_lists_files_and_writes_none(project: Project, connected: Connected, prefix: str) -> None:
-    create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "ab"})
-    project.write("topics/.gitkeep", "")
-    call = project.run("import", "--match", f"{prefix}*", "--dry-run").needs(0)
-    assert call.out == (
-        f"topics/{prefix}a.yaml  {prefix}a\ntopics/{prefix}b.yaml  {prefix}b\n"
-        "Would write: 2 topics in 2 files below topics.\n"
-    )
-    assert [file.name for file in (project.folder / "topics").iterdir()] == [".gitkeep"]
-
-
 SPEC = {"partitions": 1, "replicationFactor": 1}
 STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     "a file that is there": ("live/{}b.yaml", "mine", ("--out", "live"), "live/{}b.yaml already exists"),
@@ -176,3 +161,97 @@ def test_import_is_stopped_before_it_writes(
     assert str(reason) in call.err
     assert [*file.parent.iterdir()] == [file]
     assert file.read_text() == text
+
+
+def list_operations(tool: str) -> list[Operation]:
+    """Return the operations that create what a tool creates."""
+    operations: list[Operation] = [
+        CreateTopic(topic(name), partitions, 1, configs)
+        for name, (partitions, configs) in TOPICS[tool].items()
+    ]
+    operations += [
+        AlterQuota(ResourceRef("ClientQuota", quota), limits)
+        for quota, limits in QUOTAS.get(tool, {}).items()
+    ]
+    for principal, acls in groupby(list_acls(tool), lambda acl: acl.principal):
+        state = {write_path(acl): write_value(acl) for acl in acls}
+        operations += KINDS["Access"].operations(Create(ResourceRef("Access", principal), state))
+    return operations
+
+
+@pytest.mark.parametrize("tool", TOPICS)
+def test_plan_after_import_from_other_tool_is_empty(
+    project: Project, tool: str, connected: Connected
+) -> None:
+    authorizer = {"superUsers": ["User:root"], "allowEveryoneIfNoAclFound": False}
+    client = {"bootstrap.servers": project.servers}
+    project.config(clusters={"acl": {"client": client, "authorizer": authorizer, "lock": False}})
+    operations = list_operations(tool)
+    assert connected.execute(operations) == [None] * len(operations)
+    project.run("import", "--from", tool, EXAMPLES[tool], "--out", "ours").needs(1)
+    shutil.rmtree(project.folder / "ours" / "schemas", ignore_errors=True)  # of a registry, not of Kafka
+    for path in (project.folder / "ours").glob("*.yaml"):
+        # Confluent Cloud has three replicas of each partition, and this cluster one broker.
+        path.write_text(path.read_text("utf-8").replace("replicationFactor: 3", "replicationFactor: 1"))
+    plan = project.run("plan", "ours", "--format", "json", "--detailed-exitcode").needs(0).json
+    assert plan["summary"]["unchanged"] == len({operation.ref for operation in operations})
+
+
+def test_sources_in_folder_of_manifests_need_another_folder(project: Project) -> None:
+    project.config()
+    source = project.write("topics/a.yaml", "topics: {a: {partitions: 1, replication: 1}}\n")
+    error, hint = project.run("import", source).read_error(64)
+    assert error.startswith("topics has the files to import")
+    assert "--out DIR" in hint
+    project.run("import", source, "--out", "ours").needs(0)
+    assert (project.folder / "ours" / "a.yaml").exists()
+
+
+@pytest.fixture
+def cluster(connected: Connected) -> Connected:
+    """Topics `a`, `b-changelog` and `payments`, and groups `accountants` and `h`."""
+    create_topics(connected, dict.fromkeys(("a", "b-changelog", "payments"), (2, {})))
+    groups = [CommitInitialOffsets(group(name), {"a": "earliest"}) for name in ("accountants", "h")]
+    assert connected.execute(groups) == [None] * 2
+    return connected
+
+
+@pytest.mark.usefixtures("cluster")
+def test_get_prints_manifest_and_overwrites_file(project: Project) -> None:
+    manifest = (
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata:\n"
+        "  name: a\nspec:\n  partitions: 2\n  replicationFactor: 1\n"
+    )
+    for given in (["topics", "a"], ["Topic/a"], ["topic/a"], ["Topic", "a"]):
+        assert project.run("get", *given).needs(0).out == manifest
+    project.run("get", "topic", "a", "-o", "topics/a.yaml").needs(1)
+    project.write("topics/a.yaml", "")
+    assert project.run("get", "topic", "a", "-o", "topics/a.yaml").needs(0).out == ""
+    assert (project.folder / "topics/a.yaml").read_text("utf-8") == manifest
+    project.run("plan", "topics", "--no-strict", "--detailed-exitcode").needs(0)
+
+
+def test_group_with_configs_only_reports_omitted_topics(project: Project, cluster: Connected) -> None:
+    assert cluster.execute([AlterConfigs(group("c"), {"consumer.session.timeout.ms": "50000"})]) == [None]
+    call = project.run("get", "group", "c").needs(0)
+    spec = {"protocol": "consumer", "config": {"consumer.session.timeout.ms": "50s"}}
+    assert yaml.safe_load(call.out)["spec"] == spec
+    assert call.said.startswith("left out: topics: ")
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("kind", "near"), [("topic", "payments"), ("group", "accountants")])
+def test_missing_resource_suggests_the_nearest_name(project: Project, kind: str, near: str) -> None:
+    call = project.run("get", kind, near[:-1]).needs(1)
+    assert call.said.startswith(f"Error: {kind} '{near[:-1]}' ")
+    assert f"did you mean {near}?" in call.said
+    assert call.out == ""
+
+
+@pytest.mark.usefixtures("cluster")
+def test_names_are_lines_or_json(project: Project) -> None:
+    assert project.run("get", "topics").needs(0).out.split() == ["a", "payments"]
+    every = ["a", "b-changelog", "payments"]
+    assert project.run("get", "topics", "--all").needs(0).out.split() == every
+    assert project.run("get", "topics", "--all", "--format", "json").needs(0).json == every
+    assert project.run("get", "groups").needs(0).out.split() == ["accountants", "h"]

@@ -75,29 +75,22 @@ kind: Topic
 metadata:
   name: old
   labels: {team: checkout, version: 1.10, tier: critical}
-  annotations:
-    kafkaform/allow: "delete of abc: gone"
-    kafkaform/waive.KF111: "short by intent"
+  annotations: {kafkaform/allow: "delete of abc: gone", kafkaform/waive.KF111: "short by intent"}
 spec:
   partitions: 12
   keyed: true
-  deletionProtection: true
   recreate: 3dBzWnVfRkWvGk1yQn2c8A
   retention: {time: 7d, bytes: "1GiB"}
   config: {min.cleanable.dirty.ratio: 0.50, cleanup.policy: "delete"}
-  access: {read: ["team:checkout"]}
-  skew: {maxKeyShare: 0.20}
   overrides:
     dev: {partitions: 3, recreate: 3dBzWnVfRkWvGk1yQn2c8A}
 """
     )
     new(folder, "topic", "new", "--succeeds", "old").needs(0)
-    before, after = (
-        yaml.load(path.read_text(), Loader=yaml.BaseLoader) for path in (old, old.with_name("new.yaml"))
-    )
+    files = (old, old.with_name("new.yaml"))
+    before, after = (yaml.load(file.read_text(), yaml.BaseLoader) for file in files)
     del before["metadata"]["annotations"]["kafkaform/allow"]
-    for layer in (before["spec"], before["spec"]["overrides"]["dev"]):
-        del layer["recreate"]
+    del before["spec"]["recreate"], before["spec"]["overrides"]["dev"]["recreate"]
     before["metadata"]["name"] = "new"
     before["spec"]["succeeds"] = "old"
     assert after == before
@@ -133,8 +126,7 @@ def test_refused_new_writes_nothing(folder: Path) -> None:
 def test_first_manifests_have_default_values(tmp_path: Path) -> None:
     for arguments in (("topic", "a"), ("access", "a", "--reads", "a"), ("group", "a", "--reads", "a")):
         new(tmp_path, *arguments).needs(0)
-    topics = tmp_path / "topics"
-    made = {path.relative_to(topics).as_posix(): read(path) for path in topics.rglob("*.yaml")}
+    made = {path.relative_to(tmp_path / "topics").as_posix(): read(path) for path in tmp_path.rglob("*.yaml")}
     assert made.keys() == {"a.yaml", "access/a.yaml", "groups/a.yaml"}
     assert made["a.yaml"]["spec"] == {"partitions": 6, "replicationFactor": 3, "keyed": True}
     assert all("labels" not in each["metadata"] for each in made.values())

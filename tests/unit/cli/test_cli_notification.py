@@ -12,7 +12,6 @@ from jsonschema import Draft202012Validator
 from kafkaform.cli import notification
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
-from kafkaform.core.errors import Unreachable
 from kafkaform.core.schema_files import load_schema
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project
@@ -75,18 +74,6 @@ def test_failed_apply_is_reported(project: Project, hook: Webhook) -> None:
     assert [document["event"] for document in hook.received] == ["apply_failed"] * 2
     summaries = [document["summary"] for document in hook.received]
     assert summaries == ["Apply: 1 created, 1 refused. Not complete.", "Apply: 1 refused. Not complete."]
-
-
-def test_unreachable_cluster_is_notified(
-    project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_: Session) -> Connected:
-        raise Unreachable("no broker answered")
-
-    monkeypatch.setattr(Session, "cluster", fail)
-    run(project, hook, "drift").needs(1)
-    (document,) = hook.received
-    assert (document["event"], document["summary"]) == ("drift_unknown", "no broker answered")
 
 
 @pytest.mark.parametrize("status", [302, 500])

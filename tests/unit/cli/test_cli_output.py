@@ -1,9 +1,14 @@
-"""Plans as annotations and SARIF: their findings, and what is wrong with their input."""
+"""Plans as annotations and SARIF, their exit codes, and errors: one line, a hint and no secret."""
 
 from __future__ import annotations
 
+import base64
 import json
-from contextlib import redirect_stdout
+import os
+import socket
+import subprocess
+import sys
+from contextlib import closing, redirect_stdout
 from inspect import Parameter, signature
 from io import StringIO
 from pathlib import Path
@@ -15,13 +20,25 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from kafkaform.cli import terminal
+from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import RENDERERS, print_text, show
-from kafkaform.core.model import Diagnostic, Location, Severity
-from kafkaform.core.plans import Plan
+from kafkaform.cli.plan import exit_code
+from kafkaform.cli.show import Saving
+from kafkaform.core.model import (
+    Create,
+    Diagnostic,
+    FieldChange,
+    Location,
+    ResourceRef,
+    Severity,
+    Status,
+    Update,
+)
+from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import printable
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli.project import Project, run_in_process
+from tests.support.plans.scenes import topic
 
 HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")
 PLAN = Plan(
@@ -34,18 +51,6 @@ PLAN = Plan(
         Diagnostic("KF113", Severity.INFO, "unclean", waived="meant"),
     ),
 )
-
-
-@pytest.mark.parametrize(
-    ("width", "shown"),
-    [(None, "Left out: `kafkaform plan` lists it.\n"), (30, "Left out: `kafkaform plan`\n    lists it.\n")],
-)
-def test_prose_is_wrapped_on_terminals(
-    width: int | None, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terminal, "prose_width", lambda _: width)
-    terminal.echo_prose("Left out: `kafkaform plan` lists it.")
-    assert capsys.readouterr().out == shown
 
 
 def test_plan_annotations_and_sarif_have_findings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,24 +75,18 @@ def test_plain_text_matches_rich_output(parts: list[tuple[str, str]]) -> None:
     assert printed.getvalue() == by_rich.getvalue()
 
 
-@pytest.mark.parametrize("output_format", ["github", "sarif"])
-def test_invalid_manifests_are_reported_in_plan_format(tmp_path: Path, output_format: str) -> None:
-    project = Project(tmp_path, "127.0.0.1:1", "x.")
+def test_invalid_manifests_are_reported_in_plan_format(project: Project) -> None:
     project.topic("a", partitons=3)
-    arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
-    call = run_in_process(*arguments, output_format, cwd=tmp_path).needs(1)
-    assert call.err == ""
-    assert "topics/a.yaml" in call.out
-
-    if output_format == "sarif":
-        assert call.json["runs"][0]["invocations"] == [{"executionSuccessful": False}]
-        (result,) = call.json["runs"][0]["results"]
-        assert (result["ruleId"], result["level"]) == ("invalid-input", "error")
-        region = result["locations"][0]["physicalLocation"]["region"]
-        assert (region["startLine"], region["startColumn"]) == (7, 3)
-    else:
-        assert call.out.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
-    assert "topics/a.yaml:" in run_in_process(*arguments, "markdown", cwd=tmp_path).needs(1).err
+    sarif, github = (project.run("plan", "--format", name).needs(1) for name in ("sarif", "github"))
+    assert (sarif.err, github.err) == ("", "")
+    assert github.out.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
+    (run,) = sarif.json["runs"]
+    assert run["invocations"] == [{"executionSuccessful": False}]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("invalid-input", "error")
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert (region["startLine"], region["startColumn"]) == (7, 3)
+    assert "topics/a.yaml:" in project.run("plan", "--format", "markdown").needs(1).err
 
 
 RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for output_format in formats]
@@ -111,3 +110,115 @@ def test_report_file_has_no_colours_and_ends_with_newline(
     assert text.startswith("kafkaform plan · cluster c\n")
     assert text.endswith("Nothing to apply: 1 unchanged, 1 error.\n")
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
+def test_invalid_input_error_mentions_apply_only_for_apply(tmp_path: Path, command: str) -> None:
+    project = Project(tmp_path, "127.0.0.1:1", "")
+    project.config()
+    project.topic("a", partitons=3)
+    last = [line for line in project.run(command).needs(1).err.splitlines() if line.startswith("Error: ")][-1]
+    assert last == f"Error: 1 problem in the input{'; nothing was applied' if command == 'apply' else ''}"
+
+
+def test_unreachable_cluster_is_single_error_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Project(tmp_path, "", "x.").topic("a")
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as silent,
+        closing(socket.create_server(("127.0.0.1", 0))) as refusing,
+    ):
+        ports = [server.getsockname()[1] for server in (silent, refusing)]
+        refusing.close()
+        for server in (f"127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}", "no-such-host.invalid:9092"):
+            call = run_in_process("plan", "topics", "--bootstrap-server", server, cwd=tmp_path)
+            assert f"no broker of {server} answered within 1 s" in call.read_error()[0]
+            assert call.said == call.err
+
+
+def test_unexpected_error_is_single_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("boom \x1b[31m\nsecond line")
+
+    monkeypatch.setattr("kafkaform.cli.validate.find_settings", fail)
+    error, hint = run_in_process("validate", cwd=tmp_path).read_error()
+    assert error == r"unexpected RuntimeError: boom \x1b[31m\nsecond line"
+    assert "--debug" in hint
+
+
+SIGNS = """
+import logging
+from kafkaform.cli.error_handler import ErrorHandler
+from kafkaform.cluster.transport.tokens import make_token_source
+from kafkaform.config.client_properties.transport import MskIamSettings, SaslSettings
+
+ErrorHandler().debug()
+logging.getLogger("a.client").debug("is shown")
+print(make_token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-west-1"))).token().value)
+"""
+
+
+def test_debug_output_has_no_aws_credentials() -> None:
+    credentials = {
+        "AWS_ACCESS_KEY_ID": "a-public-name",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_SESSION_TOKEN": "a-session-4711",
+    }
+    signed = subprocess.run(
+        [sys.executable, "-c", SIGNS],
+        env={**os.environ, **credentials},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    token = base64.urlsafe_b64decode(f"{signed.stdout.strip()}==").decode()
+    assert "a-session-4711" in token
+    signature = token.partition("X-Amz-Signature=")[2].partition("&")[0]
+    assert "is shown" in signed.stderr
+    for secret in ("hunter2", "a-session-4711", signature):
+        assert secret not in signed.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ((), "it has nothing to apply"),
+        ((Status.PLANNED,), "`kafkaform apply p.json`"),
+        ((Status.REFUSED,), "changes nothing: 1 refused"),
+    ],
+)
+def test_saved_plan_suggests_apply_only_with_planned_changes(
+    changes: tuple[Status, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = Plan("c", tuple(PlannedChange(Create(topic("t"), {}), status) for status in changes))
+    Saving(Path("p.json")).tell(plan, ClusterSelector())
+    assert words in capsys.readouterr().err
+
+
+WAITING = Update(
+    ResourceRef("Topic", "a"),
+    None,
+    (FieldChange("replicationFactor", 1, 3, deferred="the layout is not known"),),
+)
+CODES = [
+    (Plan("c"), 0, 0, 0),
+    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.PLANNED),)), 0, 2, 0),
+    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.REFUSED),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.NEEDS_CONSENT),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(WAITING, Status.PLANNED),)), 0, 2, 1),
+    (Plan("c", unknown=(ResourceRef("Topic", "a"),)), 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("made", "simple", "with_detail", "strict"), CODES)
+def test_plan_exit_codes_have_precedence(made: Plan, simple: int, with_detail: int, strict: int) -> None:
+    assert exit_code(made, detailed=False, strict=False) == simple
+    assert exit_code(made, detailed=True, strict=False) == with_detail
+    assert exit_code(made, detailed=False, strict=True) == strict
+    assert exit_code(made, detailed=True, strict=True) == (strict or with_detail)
+
+
+def test_graph_of_manifests_needs_no_cluster(project: Project) -> None:
+    project.group("shop", topics=[project.topic("orders")])
+    (edge,) = project.run("graph", "--format", "json").needs(0).json["edges"]
+    assert edge == {"topic": "x.orders", "group": "x.shop", "declared": True, "live": None, "lag": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import ROOT, Project, manifest
+from tests.support.cli.project import Project, manifest
 from tests.support.github.git_work import Work
 from tests.support.plans.scenes import create_topic, topic
 
@@ -44,14 +43,8 @@ def write_topics(project: Project, count: int, **spec: Any) -> None:
 
 
 def explain(project: Project, cluster: str, name: str = "t0") -> dict[str, Any]:
-    """Return the settings of each field of a topic."""
     call = project.run("explain", f"Topic/{name}", "--cluster", cluster, "--format", "json").needs(0)
     return {field["path"]: field["settings"] for field in call.json["fields"]}
-
-
-def cut_retention(project: Project) -> None:
-    events = {**PROFILES["events"], "Topic": {**PROFILES["events"]["Topic"], "retention": "3d"}}
-    configure(project, {**PROFILES, "events": events})
 
 
 def test_profile_change_is_planned_and_consented_by_profile_name(project: Project) -> None:
@@ -61,7 +54,8 @@ def test_profile_change_is_planned_and_consented_by_profile_name(project: Projec
     project.write("topics/own.yaml", manifest("own", {"profile": "events", "retention": "9d"}))
     project.write("topics/both.yaml", manifest("both", {"profile": "events", "keyed": False}))
     project.apply("--cluster", "eu").needs(0)
-    cut_retention(project)
+    events = {**PROFILES["events"], "Topic": {**PROFILES["events"]["Topic"], "retention": "3d"}}
+    configure(project, {**PROFILES, "events": events})
     both = {"profile": "events", "config": {"segment.ms": "2h"}}
     project.write("topics/both.yaml", manifest("both", both))
     planned = project.run("plan", "--cluster", "eu")
@@ -76,31 +70,6 @@ def test_profile_change_is_planned_and_consented_by_profile_name(project: Projec
     assert applied.code == 1
     after = project.run("plan", "--cluster", "eu", "--format", "json").json
     assert [change["name"] for change in after["changes"]] == ["both"]
-
-
-def test_profile_consent_is_kept_in_saved_plan(project: Project) -> None:
-    configure(project)
-    write_topics(project, 2)
-    project.apply("--cluster", "eu").needs(0)
-    cut_retention(project)
-    misspelt = project.run("plan", "--cluster", "eu", "--allow", "profile/evnts:retention-cut").needs(64)
-    assert "did you mean profile/events?" in misspelt.err
-    project.run("plan", "--cluster", "eu", "--out", "p.json", "--allow", "profile/*:retention-cut").needs(0)
-    assert "profile events: 2 topics" in project.run("show", "p.json").out
-    project.apply("p.json").needs(0)
-    project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
-
-
-def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
-    configure(project)
-    write_topics(project, 1)
-    project.apply("--cluster", "eu").needs(0)
-    configure(project, {**PROFILES, "standard": {"Topic": {"partitions": 6, "config": {"segment.ms": "1h"}}}})
-    project.run("plan", "--cluster", "eu", "--out", "p.json").needs(0)
-    assert connected.execute([AlterConfigs(topic("t0"), {"cleanup.policy": "compact"})]) == [None]
-    refused = project.apply("p.json").needs(1)
-    assert "riskier than in the plan" in refused.out
-    project.apply("p.json", "--allow", "profile/standard:partition-increase-compacted").needs(0)
 
 
 def test_explanation_lists_each_layer_with_location(project: Project) -> None:
@@ -143,13 +112,12 @@ def test_profile_limit_is_reported_per_environment(
 
 
 def test_import_derives_profiles(project: Project, connected: Connected) -> None:
+    event = {"retention_ms": "604800000", "segment_ms": "3600000"}
     for number in range(6):
-        create_topic(connected, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
+        create_topic(connected, f"e{number}", 12, 1, **event)
     for number in range(5):
         create_topic(connected, f"t{number}", 6, 1, cleanup_policy="compact")
-    create_topic(
-        connected, "e7", 12, 1, retention_ms="604800000", segment_ms="3600000", compression_type="zstd"
-    )
+    create_topic(connected, "e7", 12, 1, **event, compression_type="zstd")
     configure(project, {}, manifests=["topics"])
     found = yaml.safe_load(project.run("import", "--profiles", "--cluster", "eu").needs(0).out)["profiles"]
     assert {name: profile["Topic"]["partitions"] for name, profile in found.items()} == {
@@ -216,23 +184,6 @@ def test_adopted_drift_of_some_resources_edits_manifests(
     assert (project.folder / "kafkaform.yaml").read_text() == before
     assert read_retention(project, "eu", "t0")[0][0].startswith("manifest")
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
-
-
-def test_topics_in_lines_are_edited_in_place(project: Project, connected: Connected) -> None:
-    # The page says that 300 topics are 300 lines.
-    text = (ROOT / "docs" / "profiles.md").read_text("utf-8")
-    config, first, lines = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    project.write("kafkaform.yaml", config)
-    project.write("topics/first.yaml", first)
-    file = project.write("topics/lines.yaml", lines)
-    project.apply("--cluster", "dev").needs(0)
-    set_retention(connected, TWO_DAYS, "returns.v1")
-    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
-    before, after = lines.splitlines(), file.read_text().splitlines()
-    assert [line for line in after if line not in before] == [
-        before[2].replace("events", "events, overrides: {dev: {config: {retention.ms: 2d}}}")
-    ]
-    assert len(after) == len(before)
 
 
 def test_profiles_of_another_repository_are_not_edited(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -14,64 +11,53 @@ import pytest
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Call, Project, run_in_process, write_two_clusters
+from tests.support.cli.project import Call, Project, run_in_process
+from tests.support.github.git_work import run_git
 
 NOWHERE = "127.0.0.1:1"
 
 
-def call(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
+def call(folder: Path, *arguments: object, **env: str) -> Call:
     return run_in_process(*arguments, cwd=folder, env=env)
 
 
+def write_two_clusters(folder: Path, servers: str = NOWHERE) -> None:
+    """Write a configuration with a cluster for each of two environments, and one topic."""
+    project = Project(folder, servers, "")
+    clusters = {
+        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
+        for name in ("dev", "prod")
+    }
+    project.config(environments=["dev", "prod"], clusters=clusters)
+    project.topic("t")
+
+
 CONTRADICTIONS = {
-    "environment": (
-        ["--cluster", "prod", "-e", "dev"],
-        {},
-        ("cluster prod has environment prod", "but --environment is dev", "--cluster dev"),
-    ),
-    "environment by variable": (
-        ["--cluster", "prod"],
-        {"KAFKAFORM_ENVIRONMENT": "dev"},
-        ("but KAFKAFORM_ENVIRONMENT is dev", "unset KAFKAFORM_ENVIRONMENT"),
-    ),
-    "two variables": (
-        [],
-        {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": "b:1"},
-        ("KAFKAFORM_BOOTSTRAP_SERVER is b:1", "KAFKAFORM_CLUSTER is prod"),
-    ),
-    "properties by variable": (
-        ["--cluster", "prod"],
-        {"KAFKAFORM_COMMAND_CONFIG": "old.properties"},
-        ("KAFKAFORM_COMMAND_CONFIG (old.properties) sets client.id to laptop", "as --command-config"),
-    ),
-    "address by file": (
-        ["--cluster", "prod", "--command-config", "a.properties"],
-        {},
-        ("(a.properties) sets bootstrap.servers to b:1", "use --bootstrap-server"),
-    ),
-    "unknown cluster by variable": ([], {"KAFKAFORM_CLUSTER": "prd"}, ("no cluster 'prd'", "mean 'prod'?")),
-    "missing file by variable": ([], {"KAFKAFORM_CONFIG": "nope.yaml"}, ("nope.yaml: no such file",)),
-    "unknown environment by variable": (
-        ["--cluster", "prod"],
-        {"KAFKAFORM_ENVIRONMENT": "prd"},
-        ("KAFKAFORM_ENVIRONMENT: there is no environment 'prd'", "mean 'prod'?"),
-    ),
+    "--cluster prod -e dev": "prod has environment prod | but --environment is dev | --cluster dev",
+    "--cluster prod KAFKAFORM_ENVIRONMENT=dev": "but KAFKAFORM_ENVIRONMENT is dev | unset KAFKAFORM_ENV",
+    "KAFKAFORM_CLUSTER=prod KAFKAFORM_BOOTSTRAP_SERVER=b:1": "BOOTSTRAP_SERVER is b:1 | CLUSTER is prod",
+    "--cluster prod KAFKAFORM_COMMAND_CONFIG=old": "(old) sets client.id to laptop | as --command-config",
+    "--cluster prod --command-config a": "(a) sets bootstrap.servers to b:1 | use --bootstrap-server",
+    "KAFKAFORM_CLUSTER=prd": "no cluster 'prd' | mean 'prod'?",
+    "KAFKAFORM_CONFIG=nope.yaml": "nope.yaml: no such file",
+    "--cluster prod KAFKAFORM_ENVIRONMENT=prd": "ENVIRONMENT: there is no environment 'prd' | mean 'prod'?",
 }
+"""The parts of the message by the options and variables."""
 
 
-@pytest.mark.parametrize(("arguments", "env", "words"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_contradicting_options_are_refused(
-    tmp_path: Path, arguments: list[str], env: dict[str, str], words: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("given", CONTRADICTIONS)
+def test_contradicting_options_are_refused(tmp_path: Path, given: str) -> None:
     write_two_clusters(tmp_path)
-    (tmp_path / "old.properties").write_text("client.id=laptop\n", "utf-8")
-    (tmp_path / "a.properties").write_text("bootstrap.servers=b:1\n", "utf-8")
+    (tmp_path / "old").write_text("client.id=laptop\n", "utf-8")
+    (tmp_path / "a").write_text("bootstrap.servers=b:1\n", "utf-8")
+    env = dict(word.split("=") for word in given.split() if "=" in word)
+    arguments = [word for word in given.split() if "=" not in word]
     plan, *others = (
-        call(tmp_path, *command.split(), *arguments, env=env).needs(1 if "KAFKAFORM_CONFIG" in env else 64)
+        call(tmp_path, *command.split(), *arguments, **env).needs(1 if "KAFKAFORM_CONFIG" in env else 64)
         for command in ("plan", "status", "drift", "apply --auto-approve")
     )
     assert plan.out == ""
-    assert all(part in plan.err for part in words)
+    assert [part for part in CONTRADICTIONS[given].split(" | ") if part not in plan.err] == []
     assert others == [plan] * 3
 
 
@@ -102,12 +88,12 @@ def test_configuration_search_ends_at_repository_root(tmp_path: Path) -> None:
     below = tmp_path / "services" / "checkout"
     below.mkdir(parents=True)
     assert "configuration none" in call(below, "validate").err
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    run_git(tmp_path, "init", "-q")
     found = call(below, "validate").needs(0)
     assert found.err == "configuration ../../kafkaform.yaml\n"
     (tmp_path / "topics/bad.yaml").write_text("kind: Topc\n", "utf-8")
     assert "../../topics/bad.yaml:1:" in call(below, "validate").needs(1).err
-    subprocess.run(["git", "init", "-q"], cwd=below, check=True)
+    run_git(below, "init", "-q")
     assert "configuration none" in call(below, "validate").err
 
 
@@ -147,7 +133,7 @@ def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> Non
     for folder in (branch, trusted):
         folder.mkdir()
         write_two_clusters(folder)
-        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        run_git(folder, "init", "-q")
     below = branch / "topics"
     for folder, root in ((branch, "."), (below, "..")):
         refused = call(folder, "validate", "--manifests-from", root).needs(1)
@@ -181,47 +167,3 @@ def test_option_overrides_environment_variable(project: Project) -> None:
     done = project.run(*arguments, env={"KAFKAFORM_CLUSTER": "prod"}).needs(0)
     assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server" in done.err
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
-
-
-def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:
-    project.topic("t", retention="7d")
-    project.apply("topics").needs(0)
-    project.topic("t", retention="1d")
-    forbidding = {"client": {"bootstrap.servers": NOWHERE}, "forbid": ["retention-cut"]}
-    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}, "prod": forbidding})
-    allow = ("--allow", "destructive", "--bootstrap-server", project.servers)
-    done = project.run("plan", "topics", *allow)
-    assert "retention-cut is forbidden" in done.out
-    assert "`forbid:` in kafkaform.yaml" in done.words
-    project.apply("topics", *allow).needs(1)
-    assert project.live()["t"]["retention.ms"] == "604800000"
-    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})
-    assert "forbidden" not in project.run("plan", "topics", *allow).both
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["status"], ["get", "topics"], ["doctor"], ["import", "--dry-run"], ["history", "--limit", "1"]],
-    ids=lambda arguments: arguments[0],
-)
-def test_report_without_header_names_its_cluster(project: Project, arguments: list[str]) -> None:
-    write_two_clusters(project.folder, project.servers)
-    project.topic("t")
-    line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
-    done = project.run(*arguments, "--cluster", "prod", env={"KAFKAFORM_AUDIT": "true"})
-    assert done.err.splitlines()[0] == line
-    (project.folder / "kafkaform.yaml").unlink()
-    done = project.run(*arguments)
-    expected = f"cluster {project.servers} · no kafkaform.yaml found"
-    assert done.err.splitlines()[0] == expected
-
-
-def test_printed_apply_command_reaches_planned_cluster(project: Project) -> None:
-    write_two_clusters(project.folder)
-    project.topic("t")
-    where = ("--cluster", "prod", "--bootstrap-server", project.servers)
-    done = project.run("plan", *where, "--out", "a plan.json").needs(0)
-    command = f"kafkaform apply 'a plan.json' --bootstrap-server {project.servers} --cluster prod"
-    assert f"saved: `{command}` applies exactly this plan\n" in done.err
-    project.run(*shlex.split(command)[1:], "--auto-approve").needs(0)
-    assert set(project.live()) == {"t"}

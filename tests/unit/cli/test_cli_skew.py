@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.skew import skew
-from kafkaform.cli.skew_options import GivenOptions, ResultHistory, SkewOptions, resolve_options
+from kafkaform.cli.skew_options import GivenOptions, SkewOptions, resolve_options
 from kafkaform.cluster.transport import connection
-from kafkaform.core.values import replace
-from spark_validation.metrics import MetricsTable
 from spark_validation.options import JobSettings, build_job
 from spark_validation.submit import parse_arguments
 from tests.support.cli.project import ROOT, Call, Project, environment, run_in_process
@@ -72,54 +70,49 @@ def test_invalid_skew_usage_is_reported_first(tmp_path: Path, case: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "folder", "table"),
+    ("arguments", "history"),
     [
-        (("--history", "reports"), "reports", None),
-        (("--history", "new"), "new", None),
-        (("--history", "rows"), None, MetricsTable("/here/rows", "parquet")),
-        (("--history", "rows", "--history-format", "json"), "rows", None),
-        (("--history", "rows", "--history-format", "delta"), None, MetricsTable("/here/rows", "delta")),
-        (("--history", "new", "--history-format", "parquet"), None, MetricsTable("/here/new", "parquet")),
-        (("--history", "s3a://b/rows"), None, MetricsTable("s3a://b/rows", "parquet")),
-        (("--history", "a.b", "--history-format", "iceberg"), None, MetricsTable("a.b", "iceberg")),
-        (("--history", "rows", "--master", "yarn"), None, MetricsTable("rows", "parquet")),
+        ("--history reports", "reports"),
+        ("--history new", "new"),
+        ("--history rows", "table of parquet: /here/rows"),
+        ("--history rows --history-format json", "rows"),
+        ("--history rows --history-format delta", "table of delta: /here/rows"),
+        ("--history new --history-format parquet", "table of parquet: /here/new"),
+        ("--history s3a://b/rows", "table of parquet: s3a://b/rows"),
+        ("--history a.b --history-format iceberg", "table of iceberg: a.b"),
+        ("--history rows --master yarn", "table of parquet: rows"),
     ],
 )
 def test_skew_history_is_report_folder_or_metrics_table(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    folder: str | None,
-    table: MetricsTable | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, history: str
 ) -> None:
     (tmp_path / "rows" / "day=2026-11-01").mkdir(parents=True)
     (tmp_path / "reports").mkdir()
     monkeypatch.chdir(tmp_path)
-    options = parse("a", *arguments)
-    if table is not None and table.location.startswith("/here"):
-        table = replace(table, location=table.location.replace("/here", str(tmp_path)))
-    assert options.history == ResultHistory(None if folder is None else Path(folder), table)
+    found = parse("a", *arguments.split()).history
+    table = found.table
+    shown = f"table of {table.format}: {table.location}" if table else str(found.folder)
+    assert shown.replace(str(tmp_path), "/here") == history
 
 
 @pytest.mark.parametrize(
     ("arguments", "files", "stdout"),
     [
-        ((), {}, "text"),
-        (("--format", "json"), {}, "json"),
-        (("--out", "a.json", "--out", "a.html"), {"a.json": "json", "a.html": "html"}, None),
-        (("--out", "a.md", "-o", "-"), {"a.md": "markdown"}, "text"),
-        (("--out", "a.txt", "-o", "-", "--format", "markdown"), {"a.txt": "text"}, "markdown"),
+        ("", {}, "text"),
+        ("--format json", {}, "json"),
+        ("--out a.json --out a.html", {"a.json": "json", "a.html": "html"}, None),
+        ("--out a.md -o -", {"a.md": "markdown"}, "text"),
+        ("--out a.txt -o - --format markdown", {"a.txt": "text"}, "markdown"),
     ],
 )
 def test_skew_output_format_follows_file_extension(
-    arguments: tuple[str, ...], files: dict[str, str], stdout: str | None
+    arguments: str, files: dict[str, str], stdout: str | None
 ) -> None:
-    options = parse("a", *arguments)
+    options = parse("a", *arguments.split())
     assert (options.files, options.output_format) == ({Path(name): files[name] for name in files}, stdout)
 
 
 def parse(*arguments: str) -> SkewOptions:
-    """The options of a command line."""
     given = skew.make_context("skew", [*arguments]).params
     return resolve_options(
         GivenOptions(**{name: given[name] for name in GivenOptions.__struct_fields__}), given["topics"]

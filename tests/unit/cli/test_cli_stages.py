@@ -1,22 +1,37 @@
-"""Commands on several clusters: which are selected, and in which order they are applied."""
+"""Commands on several clusters: which are selected, their order, and their plans side by side."""
 
 from __future__ import annotations
 
 import json
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Self
 from unittest.mock import patch
 
 import pytest
 
+from kafkaform.cli.fleet import combine_exit_codes, plan_path
+from kafkaform.cli.output import render
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests import loader
-from kafkaform.core.errors import ClusterError
+from kafkaform.core.errors import ClusterError, UsageError
 from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.plans import Plan
+from kafkaform.report.fleet import (
+    ClusterReport,
+    FailedCluster,
+    fleet_sentence,
+    fleet_to_json,
+    fleet_to_markdown,
+    render_fleet,
+)
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project
 from tests.support.cli.signing import write_keys
-from tests.support.plans.scenes import state_of, topic
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER
+from tests.support.plans.scenes import declare_topic, plan_for, state_of, topic
 
 LABELS = {"staging": {}, "eu": {"region": "eu"}, "us": {"region": "us"}, "asia": {"region": "asia"}}
 CLUSTERS = {
@@ -59,7 +74,6 @@ def apply(project: Project, *selectors: str, more: tuple[str, ...] = ()) -> Call
 
 
 def list_outcomes(call: Call) -> dict[str, str]:
-    """Return the outcome of each cluster, from the last table."""
     rows = [line.split(maxsplit=2) for line in call.out.splitlines()]
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].isdigit() and row[1] in CLUSTERS}
 
@@ -73,22 +87,7 @@ def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connecte
     assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
 
 
-def test_incomplete_stage_stops_apply_until_repeated(project: Project, fleet: dict[str, Connected]) -> None:
-    fleet["eu"] = Down("eu")
-    call = apply(project, "*").needs(1)
-    assert list_outcomes(call) == {
-        "staging": "complete",
-        "eu": "failed: see above",
-        "us": "not started",
-        "asia": "not started",
-    }
-    assert "no broker answers" in call.err
-    assert "Stopped after stage 2" in call.out
-    fleet["eu"] = Connected("eu")
-    assert set(list_outcomes(apply(project, "*").needs(0)).values()) == {"complete"}
-
-
-def test_stages_are_reported_in_json_and_markdown(project: Project, fleet: dict[str, Connected]) -> None:
+def test_failed_stage_is_reported_and_stops_apply(project: Project, fleet: dict[str, Connected]) -> None:
     fleet["eu"] = Down("eu")
     clusters = apply(project, "*", more=("--format", "json")).needs(1).json["clusters"]
     assert {name: each["outcome"] for name, each in clusters.items()} == {
@@ -102,12 +101,9 @@ def test_stages_are_reported_in_json_and_markdown(project: Project, fleet: dict[
     markdown = apply(project, "*", more=("--format", "markdown")).needs(1).out
     assert "| 2 | `eu` | failed: no broker answers |" in markdown
     assert markdown.count("## kafkaform apply") == 2
-
-
-def test_failed_cluster_does_not_stop_own_stage(project: Project, fleet: dict[str, Connected]) -> None:
-    fleet["us"] = Down("us")
-    outcomes = list_outcomes(apply(project, "us", "asia").needs(1))
-    assert outcomes == {"us": "failed: see above", "asia": "complete"}
+    assert "Stopped after stage 2" in apply(project, "*").needs(1).out
+    fleet["eu"] = Connected("eu")
+    assert set(list_outcomes(apply(project, "*").needs(0)).values()) == {"complete"}
 
 
 def test_next_stage_waits_for_health(project: Project, fleet: dict[str, Connected]) -> None:
@@ -132,21 +128,17 @@ def check_refusal(project: Project, fleet: dict[str, Connected], reason: str, *m
     assert "stage 1" not in call.err
 
 
-def test_exchanged_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
+def test_exchanged_or_missing_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
     save_plans(project)
-    older = (project.folder / "p.us.json").read_bytes()
+    file = project.folder / "p.us.json"
+    older = file.read_bytes()
     project.topic("more")
     save_plans(project)
-    (project.folder / "p.us.json").write_bytes(older)
+    file.write_bytes(older)
     check_refusal(project, fleet, "p.us.json: not the plan of us that was saved with p.json")
-
-
-def test_missing_plan_of_a_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
-    save_plans(project)
-    (project.folder / "p.us.json").unlink()
-    check_refusal(project, fleet, "p.us.json: No such file")
-    (project.folder / "p.json").unlink()
-    check_refusal(project, fleet, "p.json: No such file")
+    for name in ("p.us.json", "p.json"):
+        (project.folder / name).unlink()
+        check_refusal(project, fleet, f"{name}: No such file")
 
 
 def test_cluster_without_a_plan_in_the_set_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
@@ -272,14 +264,9 @@ def test_overview_has_line_per_cluster(project: Project, monkeypatch: pytest.Mon
 def test_compare_and_arrivals_cover_several_clusters(project: Project, fleet: dict[str, Connected]) -> None:
     apply(project, "staging", "eu").needs(0)
     fleet["asia"] = Down("asia")
-    compared = (
-        project.run("compare", "staging", "--clusters", "*", "--format", "json").needs(1).json["clusters"]
-    )
-    assert {name: len(each.get("differences", "?")) for name, each in compared.items()} == {
-        "asia": 1,
-        "eu": 0,
-        "us": 1,
-    }
+    compared = project.run("compare", "staging", "--clusters", "*", "--format", "json").needs(1).json
+    counts = {name: len(each.get("differences", "?")) for name, each in compared["clusters"].items()}
+    assert counts == {"asia": 1, "eu": 0, "us": 1}
     project.run("compare", "staging", "--clusters", "eu").needs(0)
     counted = project.run("arrivals", "--clusters", "*").needs(1)
     # One is down, and one has no topics yet.
@@ -292,3 +279,39 @@ def test_cluster_without_stage_is_refused_before_apply(project: Project) -> None
     call = apply(project, "*").needs(64)
     assert "asia, us" in call.err
     assert "stage 1" not in call.err
+
+
+def build_cluster_report(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
+    return ClusterReport(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
+
+
+def test_worst_exit_code_wins() -> None:
+    assert [combine_exit_codes(codes) for codes in ([0, 2, 0], [2, 1, 0], [0, 0])] == [2, 1, 0]
+
+
+def test_fleet_plan_files_are_named_by_cluster() -> None:
+    assert plan_path(Path("out/plan.json"), "prod eu") == Path("out/plan.prod eu.json")
+    with pytest.raises(UsageError, match="cannot be part"):
+        plan_path(Path("plan.json"), "../../etc")
+
+
+def test_fleet_markdown_stays_within_comment_limit(memory: MemoryCluster) -> None:
+    big, small = (plan_for(memory, *(declare_topic(f"t{n}" * 3) for n in range(count))) for count in (400, 1))
+    members = [build_cluster_report(f"c{n}", big if n % 2 else small, "markdown") for n in range(14)]
+    text = fleet_to_markdown(members)
+    assert len(text) <= 65_536
+    shown = text.count("### Changes")
+    assert shown + text.count("report left out: too long") == 14
+    assert shown >= 7
+
+
+def test_fleet_output_is_printable_and_counts_held_back(memory: MemoryCluster) -> None:
+    # What came from outside is printable.
+    failed = FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
+    text = render_fleet([failed]).plain
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert json.loads(fleet_to_json([failed]))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
+    assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
+    plan = plan_for(memory, declare_topic("a", replicas=9))
+    assert fleet_sentence([build_cluster_report("a", plan)]) == "1 cluster: 1 change on 1 (1 held back)."

@@ -1,8 +1,12 @@
-"""The help: commands by section, examples that are valid, and the connection in one line."""
+"""The help: commands by section, examples that run, and the connection in one line."""
 
 from __future__ import annotations
 
+import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -10,8 +14,12 @@ import pytest
 from kafkaform.cli.examples import EXAMPLES
 from kafkaform.cli.main import COMMANDS, OTHER_NAMES, SECTIONS, cli, run
 from kafkaform.cli.options import CONNECTION
+from kafkaform.cli.options import SECTIONS as OPTION_SECTIONS
 from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
+from tests.support.cli.memory_program import use_memory
+from tests.support.cli.project import Call, Project, manifest, run_in_process
+from tests.support.github.git_work import commit_all, run_git
 
 NAMES = {" ".join(path[1:]): command for path, command in list_commands() if len(path) > 1}
 CALLED = [
@@ -20,7 +28,6 @@ CALLED = [
 
 
 def show(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what a call of kafkaform prints."""
     assert run(arguments) == 0
     return capsys.readouterr().out
 
@@ -75,3 +82,127 @@ def test_alternative_names_refer_to_existing_commands() -> None:
 
 def test_version_options_print_equal_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert len({show(capsys, option) for option in ("--version", "-V", "version")}) == 1
+
+
+CLIENTS = {"confluent_kafka", "kafka", "pyspark", "numpy", "pyarrow"}
+HEAVY = CLIENTS | {"yaml", "rich", "jsonschema"}
+
+
+def test_long_help_has_sections_in_80_columns() -> None:
+    long = []
+    for name, found in NAMES.items():
+        context = click.Context(
+            found, info_name=f"kafkaform {name}", terminal_width=80, max_content_width=100
+        )
+        text = found.get_help(context)
+        assert max(map(len, text.splitlines())) <= 80, name
+        # Marks of click and of docstrings that were meant for a program.
+        assert not re.search(r"[^\n -~…]|\\|^ *(Args|Returns|Raises|Yields):|%\(", text, re.MULTILINE), name
+        listed, _, connection = text.partition("\nCluster and configuration (")
+        _, *sections = re.split(r"^\w.*:$", listed, flags=re.MULTILINE)
+        shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", "".join(sections), re.MULTILINE)
+        shown += re.findall(r"(?<![\w-])--[\w-]+", connection)
+        options = [option for option in found.get_params(context) if isinstance(option, click.Option)]
+        assert len(shown) == len(options), name
+        assert all(len({*shown} & {*option.opts}) == 1 for option in options), name
+        titles = re.findall(r"^(\w.*):$", listed, re.MULTILINE)
+        if not {*OPTION_SECTIONS}.isdisjoint(titles):
+            long.append(name)
+            assert titles[-1] == "Output", name
+            assert name not in {"plan", "apply"} or "Options" not in titles
+            assert titles == [title for title in ("Examples", "Options", *OPTION_SECTIONS) if title in titles]
+    assert {"plan", "apply", "drift", "reset", "skew"} <= {*long}
+
+
+def test_commands_are_documented() -> None:
+    """Help lists commands without importing them, so it keeps their first lines by itself."""
+    for name, (_, summary) in COMMANDS.items():
+        found = cli.get_command(click.Context(cli), name)
+        assert found is not None
+        assert (found.help or "").splitlines()[0] == summary
+        assert len(summary) <= 61, "the list of commands has a line each in 80 columns"
+
+
+def test_help_imports_no_clients() -> None:
+    script = (
+        "import sys; from kafkaform.cli.main import run\n"
+        f"def show(): print('imported', *({HEAVY} & sys.modules.keys()))\n"
+        "run(['--help']); run(['--version']); show()\n"
+        "for command in 'plan', 'apply', 'skew': run([command, '--help'])\n"
+        "show()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    first, second = (line.split()[1:] for line in done.stdout.splitlines() if line.startswith("imported"))
+    assert first == []
+    assert not CLIENTS & {*second}
+    assert "--what-if" in done.stdout
+
+
+_SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"
+_FORGE = "needs GitHub or GitLab; test_cli_ci.py has one"
+_KAFKA = "starts or needs a real Kafka; tests/docs/test_cli_docs.py has one"
+PARSED_ONLY: dict[str, str] = {
+    "agent": "follows a branch until it is stopped; test_cli_agent.py runs it",
+    "ci comment": _FORGE,
+    "ci issue": _FORGE,
+    "ci reviewed-plan": _FORGE,
+    "skew": _SPARK,
+    "dev up": _KAFKA,
+    "dev down": _KAFKA,
+    "dev status": _KAFKA,
+    "dev logs": _KAFKA,
+    "dev run": _KAFKA,
+    "arrivals": "asks leaders on its own connections; tests/kafka/test_cli_arrivals.py runs it",
+    "revert": "needs the id of an apply; tests/unit/cli/test_cli_history.py has one",
+    "succession orders.v2 --format json": "needs a succession; tests/kafka/test_cli_succession.py has one",
+    "validate --watch": "runs until Ctrl-C; test_cli_validate.py stops it",
+}
+"""Commands, or single examples, that are only parsed, and why."""
+RUN = [
+    example
+    for name, examples in EXAMPLES.items()
+    for example in examples
+    if name not in PARSED_ONLY and example not in PARSED_ONLY
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A repository with a commit whose manifests were applied, and the files that examples name."""
+    use_memory(monkeypatch, brokers=3)
+    project = Project(tmp_path, "127.0.0.1:1", "")
+    client = {"bootstrap.servers": project.servers}
+    project.config(clusters={name: {"client": client, "environment": name} for name in ("prod", "staging")})
+    project.write(
+        "topics/orders.yaml",
+        manifest("orders.v1", {"partitions": 1, "replicationFactor": 1}, {"labels": {"team": "checkout"}}),
+    )
+    project.group("billing", topics=["orders.v1"], offsets={"initial": "earliest"})
+    rights = {"principals": ["User:checkout"], "produces": ["orders.v1"], "consumes": [{"group": "billing"}]}
+    project.write("topics/access.yaml", manifest("checkout", rights, kind="Access"))
+    project.write(
+        "kafka-topics.yaml",
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaTopic\nmetadata: {name: a}\n"
+        "spec: {partitions: 1, replicas: 1}\n",
+    )
+    run_example(project, "apply --auto-approve --allow destructive").needs(0)
+    run_git(tmp_path, "init", "-q", "-b", "main")
+    commit_all(tmp_path)
+    run_example(project, "plan --out plan.json").needs(0)
+    run_example(project, "reset billing --to earliest --out reset.json").needs(0)
+    return project
+
+
+def run_example(project: Project, line: str) -> Call:
+    return run_in_process(*shlex.split(line), cwd=project.folder, env={"KAFKAFORM_CLUSTER": "prod"})
+
+
+@pytest.mark.parametrize("example", RUN)
+def test_example_runs(project: Project, example: str) -> None:
+    # There is no terminal to confirm on.
+    extra = " --auto-approve" if example.startswith("apply") else ""
+    run_example(project, example + extra).needs(0)
+
+
+def test_parsed_only_examples_are_documented() -> None:
+    assert PARSED_ONLY.keys() <= {*EXAMPLES, *(each for examples in EXAMPLES.values() for each in examples)}

@@ -59,19 +59,3 @@ def test_folder_rules_are_enforced(pytester: pytest.Pytester, file: str, text: s
     done = outcomes_in(pytester, {f"tests/{file}": text})
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert message in done.stdout.str() + done.stderr.str()
-
-
-@pytest.mark.parametrize(("chosen", "count"), [("not nightly", 2), ("unit", 1), ("kafka and nightly", 1)])
-def test_folder_determines_marker(pytester: pytest.Pytester, chosen: str, count: int) -> None:
-    reason = NIGHTLY.format('("it waits for an hour")')
-    plain = "def test_it(): pass\n"
-    files = {
-        "unit/test_a.py": plain,
-        "kafka/test_b.py": plain,
-        "kafka/test_c.py": reason,
-        "nightly/test_d.py": reason,
-    }
-    files = {f"tests/{name}": text for name, text in files.items()}
-    outcomes_in(pytester, files, "--strict-markers", "-m", chosen).assert_outcomes(
-        passed=count, deselected=len(files) - count
-    )

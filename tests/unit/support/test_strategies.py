@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from hypothesis import given, settings
 
 from kafkaform.core.model import Create, Delete, Risk, Status, Update, assessments
 from kafkaform.core.plans import ChangeOrigin, Plan
 from tests.support.plans import strategies
-from tests.support.plans.strategies import HOSTILE, HOSTILE_TEXTS, examples
-
-
-def test_hostile_texts_are_complete() -> None:
-    # The pool has each bite alone beside each other and amid other text.
-    pool = {*HOSTILE_TEXTS}
-    assert {"", *HOSTILE} <= pool
-    assert {first + second for first, second in product(HOSTILE, repeat=2)} <= pool
-    for bite in HOSTILE:
-        assert any(0 < text.find(bite) < len(text) - len(bite) for text in pool), repr(bite)
-    assert HOSTILE_TEXTS[0] == "", "hypothesis shrinks to what comes first"
-    assert examples(3).max_examples == 3 * settings().max_examples
-    day, night = settings.get_profile("day"), settings.get_profile("night")
-    assert night.max_examples > day.max_examples
-    assert (day.derandomize, night.derandomize, night.print_blob) == (True, False, True)
+from tests.support.plans.strategies import examples
 
 
 def test_drawn_plans_cover_every_kind() -> None:

@@ -242,10 +242,10 @@ def test_link_with_line_break_in_name_is_refused(work: Work) -> None:
 
 def commit_forged(work: Work, *entries: bytes) -> str:
     """A commit of one file in folders of these modes and names."""
-    inner = work.run_with_input(b"forged", "hash-object", "-w", "--stdin")
+    inner = work.git("hash-object", "-w", "--stdin", given=b"forged")
     for entry in reversed(entries):
         tree = entry + b"\0" + bytes.fromhex(inner)
-        inner = work.run_with_input(tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+        inner = work.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", given=tree)
     return work.git("commit-tree", inner, "-m", "forged")
 
 

@@ -1,4 +1,4 @@
-"""The list of messages, and the check of their words that `make lint` runs."""
+"""The checks of names, docstrings and messages that `make lint` runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_messages
+from scripts import check_words
+from scripts.list_messages import ROOT, Message, find_problems, list_messages
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,6 @@ from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_me
         ("kafkaform/cli/plan.py", "help", "Exit 2 if there are changes, 0 if there are none."),
         ("kafkaform/cli/show.py", "command", "Show a saved plan. Needs no cluster."),
         ("kafkaform/rules/health.py", "rule", "Partitions are offline.\n\nEvery replica "),
-        ("kafkaform/rules/health.py", "finding", "log directory {where} is offline"),
         ("kafkaform/resources/topic/config_risk.py", "text", "older records are deleted permanently, "),
         ("kafkaform/templates/kafkaform.yaml", "template", "Values of every topic that does not set"),
         ("schemas/audit.schema.json", "schema", "The consents that the change had."),
@@ -42,10 +42,7 @@ def test_expressions_in_messages_are_listed_separately(tmp_path: Path) -> None:
     [
         ("text", "broker 3 and two brokers did not tell their configs"),
         ("text", "Kafka does not know it"),
-        ("text", "somebody has it"),
-        ("text", "held by whoever was first"),
         ("text", "'x' is no place in a log"),
-        ("text", "the values of before"),
         ("text", "two lines.. and no more"),
         ("error", "the file is empty."),
         ("hint", "write  it again"),
@@ -58,14 +55,21 @@ def test_wrong_words_are_found(sort: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sort", "text"),
+    ("source", "text"),
     [
-        ("text", "there is no cluster {name}"),
-        ("error", "{file} is not TOPIC:LIMIT=N,..."),
-        ("help", "The brokers.  [default: 1]"),
-        ("rule", "A topic has no partitions."),
+        ("def shown(plan): ...", "shown"),
+        ("def of_plan(plan): ...", "of_plan"),
+        ("found = 1", "found"),
+        ("def test_a_topic_is_reported(): ...", "test_a_topic_is_reported"),
+        ("from tests.unit.test_plans import build_plan", "tests.unit.test_plans"),
+        ('def read(path):\n    """What a file has in it."""', "What a file has in it."),
+        ('class Plan:\n    """How things are to be."""', "How things are to be."),
+        ('def read(path):\n    """See `Plan.read`."""', "See `Plan.read`."),
+        ('def read(path):\n    """Read it."""', "Read it."),
     ],
 )
-def test_correct_messages_pass(sort: str, text: str) -> None:
-    assert list(find_problems(Message("module.py", 1, sort, text))) == []
-    assert not any(part in text for part in ALLOWED)
+def test_invalid_names_and_docstrings_are_found(tmp_path: Path, source: str, text: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert [problem[1] for problem in check_words.find_problems(path)] == [text]
+    assert text.lstrip("_") not in check_words.ALLOWED.keys() - {"found"}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 import kafkaform.config.client_properties as cp
-from kafkaform.config.client_properties.jaas import LoginModule, parse_jaas
+from kafkaform.config.client_properties.jaas import parse_jaas
 from kafkaform.config.client_properties.java_file import read_java_properties
 from kafkaform.config.client_properties.properties import escape, parse_template
 from kafkaform.config.client_properties.table import (
@@ -385,25 +385,6 @@ def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "AWS_REGION" in str(caught.value.hint)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
     assert sasl_of(values).tokens == MskIamSettings("us-west-2")
-
-
-@pytest.mark.parametrize(
-    ("raw", "checks_name", "verifies"),
-    [
-        ({}, True, ssl.CERT_REQUIRED),
-        ({"ssl.endpoint.identification.algorithm": "https"}, True, ssl.CERT_REQUIRED),
-        ({"enable.ssl.certificate.verification": "true"}, True, ssl.CERT_REQUIRED),
-        ({"ssl.endpoint.identification.algorithm": "none"}, False, ssl.CERT_REQUIRED),
-        ({"enable.ssl.certificate.verification": "false"}, False, ssl.CERT_NONE),
-    ],
-)
-def test_verification_is_on_by_default(
-    raw: dict[str, str], checks_name: bool, verifies: ssl.VerifyMode
-) -> None:
-    values = resolve_properties({"security.protocol": "SSL", **raw})
-    context = tls_of(values)
-    assert (context.check_hostname, context.verify_mode) == (checks_name, verifies)
-    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 # --- TLS through Python ----------------------------------------------------------------------------
@@ -849,12 +830,6 @@ def test_login_written_for_java_is_read_back(username: str, password: str) -> No
     values, problems = from_java(javaproperties.dumps(written, timestamp=None))
     assert problems == []
     assert (values["sasl.username"], values["sasl.password"]) == (username, password)
-
-
-@given(st.dictionaries(st.from_regex(r"[a-z][A-Za-z0-9_.]*", fullmatch=True), st.text()))
-def test_login_module_is_read(options: dict[str, str]) -> None:
-    text = "".join(f" {name}={quote_java(value)}" for name, value in options.items())
-    assert parse_jaas(f"a.b.C required{text};") == LoginModule("a.b.C", options)
 
 
 @pytest.mark.parametrize(

@@ -205,10 +205,6 @@ ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
 }
 
 
-def test_shared_value_edit_needs_selected_environment() -> None:
-    assert "would change for dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
-
-
 REVERTED: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
 
 
@@ -287,23 +283,6 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
     "present in one": (topic(COUNTS + "state: absent"), [("state", None)], Context(DEV_PROD, "dev")),
     "JSON": (IN_JSON, [("partitions", 6), (SEGMENT, DAY), (MIN_ISR, "2")], Context()),
 }  # fmt: skip
-
-
-# --- form: line breaks, marks, documents, JSON -------------------------------------------------------------
-
-
-def test_several_files_and_documents_are_edited() -> None:
-    Path("t/a.yaml").write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
-    Path("t/c.yaml").write_text(topic(COUNTS, "c"))
-    Path("t/d.yaml").write_text(topic(COUNTS, "d"))
-    desired = load([Path("t")], Context())
-    edits = [Edit(ResourceRef("Topic", name), "partitions", 5) for name in "cab"]
-    result = edit_manifests(edits, desired, Context())
-    assert result.refused == ()
-    assert [str(file.path) for file in result.files] == ["t/c.yaml", "t/a.yaml"]
-    assert [file.after.count("partitions: 5") for file in result.files] == [1, 2]
-    write_edits(result)
-    assert [d.state["partitions"] for d in load([Path("t")], Context()) if d.state] == [5, 5, 5, 3]
 
 
 # --- what is left to people ---------------------------------------------------------------------------------

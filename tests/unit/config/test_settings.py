@@ -16,7 +16,6 @@ from kafkaform.core.model import Undeclared
 from kafkaform.core.values import replace
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy
-from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits
 from tests.support.golden import list_texts
 
@@ -125,17 +124,6 @@ def test_settings_have_defaults() -> None:
     Path("kafkaform.yaml").unlink()
     assert find_settings(None) == Settings()
     assert Settings().environments is None
-
-
-def test_environments_default_to_those_of_clusters() -> None:
-    first, two, *_ = (f"{{environment: {name}, {CLUSTER}}}" for name in ("prod", "dev"))
-    clusters = f"clusters: {{a: {first}, b: {two}, c: {first}, d: {{{CLUSTER}}}}}\n"
-    assert write_settings(clusters).environments == ("prod", "dev")
-    assert write_settings(f"environments: [dev, test, prod]\n{clusters}").environments == (
-        "dev",
-        "test",
-        "prod",
-    )
 
 
 @pytest.mark.parametrize(
@@ -261,25 +249,6 @@ def test_disk_reserve_has_default_and_may_be_zero() -> None:
         assert found.clusters["a"].moves.disk_reserve == 0
     (problem,) = list_problems("limits: {diskReserve: 15}\n")
     assert "limits.diskReserve: 15 is not a share" in problem
-
-
-def test_broker_count_of_environment_needs_single_cluster() -> None:
-    found = write_settings(
-        "environments: [dev, test, prod]\nclusters:\n"
-        f"  a: {{environment: dev, brokers: 1, {CLUSTER}}}\n"
-        f"  b: {{environment: prod, brokers: 3, {CLUSTER}}}\n"
-        f"  c: {{environment: prod, brokers: 5, {CLUSTER}}}\n"
-        f"  d: {{environment: test, {CLUSTER}}}\n"
-    )
-    assert {name: found.count_brokers(name) for name in ("dev", "test", "prod", None)} == {
-        "dev": 1,
-        "test": None,
-        "prod": None,
-        None: None,
-    }
-    assert found.build_rule_context((), "dev", subset=True) == RuleContext(
-        (), environment="dev", brokers=1, subset=True
-    )
 
 
 def test_cluster_is_selected_by_name_or_as_only_cluster() -> None:

@@ -113,25 +113,6 @@ def test_invalid_document_messages_match_golden(golden: SnapshotAssertion) -> No
     assert list_texts(texts) == golden(name="invalid.txt")
 
 
-def test_valid_part_of_a_document_is_returned() -> None:
-    text = HEAD + (
-        "spec:\n  partitons: 3\n  partitions: many\n  keyed: true\n  overrides: {dev: {x: 1, keyed: false}}\n"
-        "  config: {cleanup.policy: [delete, ~], retention.ms: {}}\n"
-    )
-    _, sound = check_structure(parse_document(text), "topic")
-    assert sound.data == {
-        "apiVersion": "kafkaform/v1",
-        "kind": "Topic",
-        "metadata": {"name": "t"},
-        "spec": {
-            "keyed": True,
-            "overrides": {"dev": {"keyed": False}},
-            "config": {"cleanup.policy": ["delete"]},
-        },
-    }
-    assert check_structure(parse_document("- 1"), "topic")[1].data is None
-
-
 def test_hostile_names_are_printed_on_single_line() -> None:
     text = HEAD + f'spec:\n  "a\\n\\e[31m": 1\n  overrides:\n    "x\\ny":\n      ? {"k" * 3000}\n      : 1\n'
     found = list_problems(text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from kafkaform.audit.trail import Trail
-from kafkaform.core.model import Desired, Diagnostic, FieldChange, ResourceRef, Severity, Undeclared
+from kafkaform.core.model import Desired, FieldChange, ResourceRef
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import (
@@ -16,60 +16,17 @@ from kafkaform.inspect.drift import (
     DriftCause,
     DriftVerdict,
     Unmanaged,
-    find_drift,
     find_history,
     has_drift,
     plan_adoption,
 )
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
-from tests.support.plans.drift import NO_RECORD, drift_in, drifts
-from tests.support.plans.scenes import DAY, WEEK, Watched, absent, create_topic, declare_topic, topic
+from tests.support.plans.drift import drift_in, drifts
+from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
-
-
-def test_undeclared_config_is_drift_and_kept(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=DAY, segment_ms=DAY)
-    create_topic(memory, "b", segment_ms=DAY)
-    drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b"), declare_topic("c", 3))
-    a, b, _ = drift.resources
-    assert [(field.change.path, field.left_alone) for field in a.fields] == [
-        (RETENTION, False),
-        ("config.segment.ms", True),
-    ]
-    assert a.planned is not None
-    (first,) = b.fields
-    assert (first.change.before, first.change.after, first.declared, first.left_alone) == (
-        DAY,
-        None,
-        False,
-        True,
-    )
-    assert b.planned is None
-    assert drift.unchanged == 0
-    assert has_drift(drift.plan)
-
-
-@pytest.mark.parametrize(
-    ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
-)
-def test_undeclared_configs_follow_undeclared_setting(
-    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
-) -> None:
-    create_topic(memory, "a", segment_ms=DAY)
-    drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
-    assert drift.verdict is verdict
-    for drifted in drift.resources:
-        assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
-
-
-def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=DAY)
-    watched = Watched(memory)
-    assert drift_in(watched, declare_topic("a", retention_ms=WEEK), declare_topic("b")).resources
-    assert (watched.checks, watched.requests) == ([], [])
 
 
 REF = ResourceRef("Topic", "x")
@@ -91,12 +48,6 @@ def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> No
     memory.hide(topic("a"))
     drift = drift_in(memory, declare_topic("a"))
     assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
-
-
-def test_manifest_findings_are_not_drift_notes() -> None:
-    diagnostics = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
-    drift = find_drift(Plan("memory", diagnostics=diagnostics), [], NO_RECORD)
-    assert [note.code for note in drift.notes] == ["KF411"]
 
 
 @given(drifts())
@@ -160,13 +111,6 @@ def test_interrupted_move_is_cause_of_remaining_drift(
     if cause is DriftCause.INTERRUPTED:
         assert history.last is not None
         assert history.last.run == "run1"
-
-
-def test_values_are_compared_as_kafka_does() -> None:
-    story = Story()
-    story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})
-    change = FieldChange("config.cleanup.policy", "compact,delete", "delete")
-    assert find_history(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
 
 
 @pytest.mark.parametrize(

@@ -98,21 +98,6 @@ def test_health_verdict_follows_worst_finding(
     assert HealthReport(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
 
 
-def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
-    memory.commit("g", {("orders", 0): 0})
-    report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
-    assert (report.verdict, report.findings, report.unchecked) == (HealthVerdict.HEALTHY, (), ())
-    assert list(report.groups) == ["g"]
-
-
-def test_stopped_broker_findings_are_sorted_by_severity(memory: MemoryCluster) -> None:
-    memory.stop_broker(3)
-    wanted = (declare_topic("orders", 6, 3), group("g", members={"expected": 1}))
-    report = Examination(wanted, target=target(brokers=3)).examine(memory)
-    assert codes(report) == ["KF302", "KF303", "KF306", "KF307"]
-    assert report.verdict is HealthVerdict.UNHEALTHY
-
-
 def test_only_selected_rules_run_and_read(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Watched(memory)
@@ -131,11 +116,6 @@ def test_configured_severities_apply_except_off_for_selected_rule(memory: Memory
     assert [(f.code, f.severity) for f in report.findings] == [("KF303", Severity.INFO)]
     assert report.verdict is HealthVerdict.HEALTHY
     assert codes(replace(examination, only=frozenset({"KF302"})).examine(memory)) == ["KF302"]
-
-
-def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
-    with pytest.raises(KafkaformError, match="has the id memory, but other is configured"):
-        Examination(target=target(cluster_id="other")).examine(memory)
 
 
 @pytest.mark.parametrize(
@@ -234,27 +214,6 @@ def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> No
         "KF315",
     }
     assert cluster.readings == []
-
-
-def test_critical_findings_need_single_health_reading(memory: MemoryCluster) -> None:
-    cluster = Saying(memory, groupless=Unreachable("asked"))
-    assert critical_findings(cluster, Settings(), target(3)) == []
-    memory.stop_broker(3)
-    assert [f.code for f in critical_findings(cluster, Settings(), target(3))] == ["KF303"]
-    assert (cluster.healths, cluster.readings) == (2, [])
-
-
-@pytest.mark.parametrize(
-    ("examination", "runs"),
-    [
-        (Examination(), False),
-        (Examination(only=frozenset({"KF312"})), True),
-        (Examination(only=frozenset({"KF301"})), False),
-        (Examination(settings=Settings(rules={"KF312": "warning"})), True),
-    ],
-)
-def test_slow_rule_runs_only_on_request(examination: Examination, runs: bool) -> None:
-    assert (examination.severities.get("KF312") != "off") is runs
 
 
 WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))

@@ -169,9 +169,3 @@ def test_folder_is_read_with_referenced_files(tmp_path: Path) -> None:
     assert [ref.name for ref in made.refs] == ["a"]
     (missing,) = made.unconverted
     assert "state.yaml:1:43: files.users: not read" in str(missing)
-
-
-def test_count_in_defaults_is_omitted(tmp_path: Path) -> None:
-    with_defaults = Context(defaults={"Topic": ({"partitions": 3, "replicationFactor": 3},)})
-    made = convert(write(tmp_path, "topics: {a: {}}"), context=with_defaults)
-    assert "partitions" not in made.files[0].text

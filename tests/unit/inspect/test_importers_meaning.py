@@ -275,26 +275,6 @@ def test_imported_config_matches_tool(tmp_path: Path, tool: str, text: str, valu
     assert topic.state["config.retention.ms"] == value
 
 
-@pytest.mark.parametrize("flag", ["yes", "On", "TRUE", "'True'", "1"])
-def test_boolean_spellings_follow_tool(tmp_path: Path, flag: str) -> None:
-    conversion = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {flag}"))
-    assert sum("transactional" in right for right in rights(conversion)) == 2
-    off = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {'off' if flag == 'On' else 'no'}"))
-    assert not any("transactional" in right for right in rights(off))
-
-
-@pytest.mark.parametrize("flag", ["True", "'yes'", "y", "on", "true"])
-def test_topic_deleted_by_jikkou_is_omitted(tmp_path: Path, flag: str) -> None:
-    annotations = f"annotations: {{jikkou.io/delete: {flag}}}"
-    topic = jikkou("KafkaTopic", f"{{name: a, {annotations}}}", "{partitions: 1, replicas: 1}")
-    topics = jikkou("KafkaTopicList", f"{{{annotations}}}", "{}")
-    items = "items: [{metadata: {name: a}, spec: {partitions: 1, replicas: 1}}]\n"
-    for text in (topic, topics.replace("spec: {}\n", items)):
-        conversion = read(tmp_path, text)
-        assert not conversion.observation.resources
-        assert len(conversion.notes.left_out) == 1
-
-
 def provider_config(module: str, key: str) -> dict[str, object]:
     resources = [{"type": "kafka_acl", "name": "r", "provider_config_key": key, "expressions": {}}]
     return {module: {"module": {"resources": resources}}}
@@ -428,29 +408,12 @@ def test_unrelated_documents_do_not_stop_import(tmp_path: Path) -> None:
     assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 2
 
 
-def test_custom_acls_may_be_in_several_files(tmp_path: Path) -> None:
-    acl = "{name: NAME., type: TOPIC, pattern: PREFIXED, principal: 'User:s', operation: READ}"
-    text = gitops("produces: [a]") + "".join(
-        f"---\ncustomServiceAcls: {{s: {{{name}: {acl.replace('NAME', name)}}}}}\n" for name in "pq"
-    )
-    conversion = read(tmp_path, text)
-    assert len(rights(conversion)) == 3
-    assert conversion.notes.left_out == []
-
-
 def test_empty_fields_are_not_reported_as_omitted(tmp_path: Path) -> None:
     assert read(tmp_path, julie("zookeepers: [], rbac: {}, schemas: []")).notes.left_out == []
     role = jikkou("KafkaPrincipalRole", "{name: r}", "{acls: [{resource: {type: topic, pattern: t}}]}")
     unused = read(tmp_path, role)
     assert unused.notes.left_out == []
     assert len(unused.notes.remarks) == 1
-
-
-def test_cluster_name_in_strimzi_acl_is_ignored(tmp_path: Path) -> None:
-    resource = "type: cluster, name: '*', patternType: prefix"
-    conversion = read(tmp_path, strimzi_user("{name: a}", resource, "operations: [Describe]"))
-    assert rights(conversion) == ["allow User:a Describe on the cluster"]
-    assert conversion.notes.left_out == []
 
 
 def test_computed_terraform_value_is_not_unknown(tmp_path: Path) -> None:

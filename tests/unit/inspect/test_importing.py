@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kafkaform.config.manifests import yaml12
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.errors import KafkaformError, Problem
 from kafkaform.core.model import FieldValue, Location, Observation, Observed, ResourceRef, Undeclared
 from kafkaform.core.operations import AlterConfigs
@@ -21,7 +20,6 @@ from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import plan_from
 from kafkaform.report.edits import list_problems
 from kafkaform.resources import KINDS
-from kafkaform.resources.access.operations import GrantAccess
 from kafkaform.resources.base import Layer
 from kafkaform.resources.groups import Group, Position
 from kafkaform.resources.name_globs import NameGlobs
@@ -210,30 +208,6 @@ def test_common_import_problem_is_grouped() -> None:
     assert unread == "not read: 3 consumer groups (svc-0, svc-1, svc-2): denied"
 
 
-def test_acl_lost_in_manifest_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
-    read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
-    assert import_all(read).not_converged == {}
-    monkeypatch.setattr(
-        "kafkaform.resources.access.spec.write_spec",
-        lambda principal, _: {"principals": [principal], "produces": ["a"]},
-    )
-    made = import_all(read)
-    assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
-
-
-def test_partly_read_group_is_not_imported() -> None:
-    half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
-    nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
-    read = observation(
-        Observed(group("g"), None, {}, live=half), Observed(group(""), None, {}, live=nameless)
-    )
-    made = import_all(read)
-    assert made.files == ()
-    assert {ref.name: why for ref, why in made.unread.items()} == {"g": "no committed offsets"}
-    assert made.undeclarable == {group(""): "metadata.name: must not be empty"}
-
-
 READ_X = {"allow Read on topic x": "granted"}
 RATE, SCRAM = "config.producer_byte_rate", "scram.SCRAM-SHA-256"
 UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [
@@ -293,23 +267,6 @@ def test_internal_resources_are_not_imported() -> None:
         ]
 
 
-def test_declared_resource_is_overwritten_only_in_own_file() -> None:
-    read = observation(build_observed("a.1"), build_observed("a.2"), build_observed("b"))
-    declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
-
-    def names(*, overwrite: bool) -> list[str]:
-        layout = ImportLayout(Path("live"), overwrite=overwrite)
-        return [ref.name for ref in make_import(read, EVERYTHING, declared, Context(), layout).refs]
-
-    assert names(overwrite=False) == ["a.2"]
-    assert names(overwrite=True) == ["a.1", "a.2"]
-
-
-def test_topic_deleted_during_import_is_ignored() -> None:
-    made = import_all(observation(also=[topic("gone")]))
-    assert (made.files, made.unread) == ((), {})
-
-
 def test_imported_file_does_not_exceed_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
@@ -317,14 +274,3 @@ def test_imported_file_does_not_exceed_size_limit(monkeypatch: pytest.MonkeyPatc
     assert len(import_all(read).files) == 5
     with pytest.raises(KafkaformError, match=r"live/orders\.yaml would exceed .* with 5 resources"):
         make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), FileGrouping.PREFIX))
-
-
-def test_acls_are_imported_exactly(tmp_path: Path) -> None:
-    cluster, ref = MemoryCluster(), ResourceRef("Access", "User:a")
-    paths = "allow Read on topic prefix x", "deny All on cluster from 10.0.0.1", "allow Read on group *"
-    granted = GrantAccess(ref, tuple(parse_path(path, ref.name) for path in paths))
-    assert cluster.execute([granted]) == [None]
-    read = reading(cluster)
-    made = import_all(read, folder=tmp_path)
-    assert (made.refs, made.not_converged) == ((ref,), {})
-    assert plan_of(made, read, Context(), cluster).changes == ()

@@ -7,8 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.model import ResourceRef, Status, Update
@@ -160,26 +159,6 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
-def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
-    planned = reset(cluster, "current")
-    assert planned.plan.changes == ()
-    assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
-    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
-
-
-def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
-    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
-    planned = make_reset(request, cluster, Settings(), None, NOW)
-    assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
-
-
-def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
-    target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
-    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
-    (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes
-    assert change.status is Status.REFUSED
-
-
 @pytest.mark.parametrize(
     ("group", "place", "topics", "problem"),
     [
@@ -220,13 +199,6 @@ def test_reset_is_carried_out_once(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
-def test_completed_reset_needs_no_consent(cluster: MemoryCluster) -> None:
-    plan = reset(cluster, "earliest").plan
-    assert apply_again(plan, cluster) == [Result.NEEDS_CONSENT]
-    cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
-    assert apply_again(plan, cluster) == [Result.ALREADY]
-
-
 def test_member_joined_since_plan_stops_reset(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", allow="destructive").plan
     cluster.join("g")
@@ -241,14 +213,6 @@ def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
     assert first.result is Result.FAILED
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
-
-
-def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
-    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
-    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
-    assert change.status is Status.REFUSED
-    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(

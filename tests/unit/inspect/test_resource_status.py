@@ -22,7 +22,6 @@ from kafkaform.core.model import (
 )
 from kafkaform.inspect.resource_status import Selection, assemble, list_shown_kinds, read_status
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group, GroupReading, Position
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.subject.operations import AlterSubject
@@ -36,22 +35,6 @@ IGNORED = NameGlobs(("__*", "*-changelog"))
 
 def build_desired(ref: ResourceRef, **spec: object) -> Desired:
     return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
-
-
-def test_quotas_are_read_if_kind_is_selected() -> None:
-    ref = ResourceRef("ClientQuota", "user=ada")
-    cluster = MemoryCluster()
-    assert cluster.execute([AlterQuota(ref, {"producer_byte_rate": "1000"})]) == [None]
-    assert list_shown_kinds([build_desired(topic("orders"))]) == ("Topic", "ConsumerGroup")
-    kinds = list_shown_kinds([build_desired(ref)])
-    report = read_status(cluster, [build_desired(ref)], Selection(kinds=kinds))
-    (quota,) = report.others
-    assert (quota.ref, quota.declared, quota.team) == (ref, True, "checkout")
-    assert quota.observed is not None
-    assert quota.observed.state == {"config.producer_byte_rate": "1000"}
-    (undeclared,) = read_status(cluster, None, Selection(kinds=(ref.kind,))).others
-    assert undeclared.declared is None
-    assert read_status(cluster, None, Selection(kinds=(topic("orders").kind,))).others == ()
 
 
 @pytest.mark.parametrize(("globs", "others"), [((), 2), (("orders",), 0), (("orders-key",), 1)])
@@ -177,17 +160,6 @@ def test_declared_and_live_resources_are_distinguished() -> None:
     assert made.groups[0].declared is None
 
 
-def test_topic_lists_consumers_outside_selection() -> None:
-    made = assemble(
-        live("orders", "@g", "@h"),
-        reading(("g", "orders"), ("h", "orders")),
-        {},
-        None,
-        Selection(("orders",)),
-    )
-    assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
-
-
 def test_missing_name_suggests_nearest() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None
@@ -227,13 +199,3 @@ def test_unreadable_part_does_not_stop_status() -> None:
     assert read_status(cluster, None, Selection()).unread == ("groups: nobody answered",)
     with pytest.raises(Unreachable):
         read_status(cluster, None, Selection(kinds=("ConsumerGroup",)))
-
-
-def test_only_needed_groups_are_requested() -> None:
-    cluster = Answers(live("a", "@x.a", "@y"), reading())
-    desired = [build_desired(group("x.b"))]
-    read_status(cluster, desired, Selection(("x.*", "a")))
-    read_status(cluster, desired, Selection(("a",)))
-    read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
-    read_status(cluster, desired, Selection(("a",), ("Topic",)))
-    assert cluster.requested == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]

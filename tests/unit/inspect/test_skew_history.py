@@ -42,12 +42,6 @@ def test_reports_of_cluster_and_topic_are_sorted_by_time(tmp_path: Path) -> None
     assert not found.damaged
 
 
-def test_file_reports_are_separate_from_cluster_reports(tmp_path: Path) -> None:
-    keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}).reports
-    assert skew_folder.read_reports(tmp_path, None, {"a"}).reports
-
-
 def test_kept_reports_are_not_overwritten(tmp_path: Path) -> None:
     names = [keep(tmp_path, item).name for item in (report(1, "a"), report(1, "a", "b"), report(1, "c"))]
     stem = "skew-20261101T000001Z"
@@ -71,11 +65,6 @@ def test_damaged_report_is_noted_and_skipped(tmp_path: Path) -> None:
         "skew-2.json",
     ]
     assert all("\n" not in line for line in found.damaged)
-
-
-def test_missing_folder_has_no_reports(tmp_path: Path) -> None:
-    assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}) == skew_folder.EarlierReports()
-    assert not (tmp_path / "none").exists()
 
 
 def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

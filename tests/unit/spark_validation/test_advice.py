@@ -11,17 +11,7 @@ import pytest
 from spark_validation import figures
 from spark_validation.advice import REACHABLE_RATIO, advise
 from spark_validation.analysis import LogFacts
-from spark_validation.imbalance import expected_ratio, keys_needed, most_partitions
-from spark_validation.results import (
-    BurstFacts,
-    Estimate,
-    GroupResult,
-    HotKeysFacts,
-    MemberShare,
-    SkewLimits,
-    TopicResult,
-    WhatIf,
-)
+from spark_validation.results import Estimate, HotKeysFacts, SkewLimits, TopicResult, WhatIf
 from spark_validation.salts import MAX_SALTS, TopicLoads
 from tests.support.skew.analysis import FULL, analyse_topic, scene
 from tests.support.skew.simulation import (
@@ -36,7 +26,6 @@ from tests.support.skew.simulation import (
     hot_over_time,
     lying,
     name_keys,
-    spread_over,
     written_since,
     zipf,
 )
@@ -256,14 +245,6 @@ def test_unexplained_producers_are_named_in_advice() -> None:
     assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
 
 
-def test_single_useful_member_is_worded_in_singular() -> None:
-    result = scene("hot key")
-    group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)
-    parallelism = replace(result.by_records, effective_parallelism=Estimate.exact(1.0))
-    alone = replace(result, groups=(group,), by_records=parallelism)
-    assert " 1 of its 2 members is " in " ".join(advise(alone, SkewLimits(), NO_KEYS))
-
-
 def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
     result = analyse_topic(few_keys(MANY, 40, 9))
     now = result.by_records.max_mean_ratio.value
@@ -283,44 +264,6 @@ def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
         assert not [
             item for item in advise(replace(result, what_if=what_if), limits, NO_KEYS) if "counts" in item
         ]
-
-
-@pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.01, 100.0)])
-def test_key_hot_at_end_of_log_has_current_peak(part: float, times: float) -> None:
-    random = np.random.default_rng(1)
-    codes = random.integers(1, KEYS, MANY)
-    codes[round(MANY * (1 - part)) :] = 0
-    topic = build_topic(codes, name_keys(KEYS), 12)
-    (digest,) = (name for name, key in digests(topic).items() if key == b"customer-0")
-
-    def peak(result: TopicResult) -> float:
-        return next(key.peak for key in result.hot_keys if key.key_hash == digest)
-
-    result = analyse_topic(topic)
-    assert result.diagnosis == "bursty"
-    assert peak(result) == pytest.approx(times, rel=0.02)
-    facts = result.causes[0].facts
-    assert isinstance(facts, BurstFacts)
-    assert (facts.key_hash, facts.key_peak, facts.ongoing) == (digest, peak(result), True)
-    assert find_advice(result, f"Check what writes key {digest} now")
-    # Of a tenth of the records the peak is seen less sharply, but never as more than it is.
-    assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10)) <= 1.1 * times
-
-
-@pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])
-def test_expected_ratio_matches_simulation(keys: int, partitions: int) -> None:
-    random = np.random.default_rng(1)
-    drawn_ratios = [
-        np.bincount(random.integers(0, partitions, keys)).max() * partitions / keys for _ in range(3_000)
-    ]
-    assert expected_ratio(keys, partitions) == pytest.approx(np.mean(drawn_ratios), rel=0.06)
-
-
-def test_expected_ratio_falls_monotonically_with_keys() -> None:
-    ratios = [expected_ratio(keys, 12) for keys in (2, 10, 100, 1_000, 59_000, 61_000, 10**7)]
-    assert ratios == sorted(ratios, reverse=True)
-    assert expected_ratio(5, 1) == 1.0
-    assert most_partitions(keys_needed(12, 1.5), 1.5, 100) == 12
 
 
 HOUR = 3_600_000
@@ -357,18 +300,3 @@ def test_advice_is_about_current_records(name: str, records: int, seed: int) -> 
     assert carried_out(again, read_salted_keys(sentence, digests(topic)), 12) == pytest.approx(
         promised, rel=0.07
     )
-
-
-def test_split_key_is_not_split_again() -> None:
-    """Five of 24 hours ago its producers began to append one of six suffixes."""
-    random = np.random.default_rng(0)
-    keys = [*name_keys(5_000), *(f"{name_keys(1)[0].decode()}#{salt}".encode() for salt in range(6))]
-    codes = random.integers(1, 5_000, 48_000)
-    hot, late = random.random(len(codes)) < 0.4, np.arange(len(codes)) >= len(codes) * 5 / 24
-    codes[hot & ~late] = 0
-    codes[hot & late] = 5_000 + random.integers(0, 6, int((hot & late).sum()))
-    topic = spread_over(build_topic(codes, keys, 12), 24)
-    for records in (FULL, 8_000):
-        assert "split key" not in " ".join(
-            analyse_topic(topic, records, limits=SkewLimits(max_partition_ratio=2.0)).advice
-        )

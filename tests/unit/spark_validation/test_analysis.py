@@ -25,7 +25,7 @@ from spark_validation.analysis import (
 )
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.key_counts import candidate_counts
-from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResult, to_json
+from spark_validation.results import SkewLimits, SkewReport, TopicResult, to_json
 from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew.simulation import (
     SimulatedTopic,
@@ -100,29 +100,6 @@ def test_every_topic_has_diagnosis_and_ordered_estimates(name: str, records: int
         assert 0 <= estimate.low <= estimate.value <= estimate.high
 
 
-def test_empty_topic_has_zero_estimates() -> None:
-    result, _ = analyse_sample(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
-    nothing = Estimate.exact(0.0)
-    assert result.diagnosis == "empty"
-    assert result.distinct_keys == result.null_key_share == nothing
-    assert result.by_records.max_mean_ratio == result.by_bytes.effective_parallelism == nothing
-    assert result.sample.achieved == 0.0
-    assert result.groups[0].max_mean_ratio == 0.0
-    assert set(result.partitioners.values()) == {0.0}
-
-
-def test_sample_facts_are_reported() -> None:
-    result, plan = analyse_sample(TOPICS["zipf"], notes=("retention moved",))
-    sample = result.sample
-    assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
-    assert (sample.population, sample.windows, sample.seed) == (40_000, len(plan.windows), 1)
-    assert sample.notes == ("retention moved",)
-    widths = [key.share.high - key.share.low for key in result.hot_keys]
-    widths += [key.byte_share.high - key.byte_share.low for key in result.hot_keys]
-    widths += [partition.byte_share.high - partition.byte_share.low for partition in result.partitions]
-    assert sample.achieved == max(widths) / 2
-
-
 def test_larger_sample_reaches_requested_precision() -> None:
     topic = add_sizes(hot_key(120_000, share=0.3))
     first, plan = analyse_sample(topic, 3_000)
@@ -166,17 +143,6 @@ def test_reading_continues_until_requested_records_are_read(kept: float) -> None
     assert result.sample.offsets == plan.records > result.sample.records
 
 
-def test_topic_without_records_is_read_completely() -> None:
-    topic = compact_log(uniform(200_000), kept=0.0)
-    plan = plan_windows(spans(topic), records=3_000, seed=1)
-    for _ in range(PASSES - 1):
-        larger = plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None)
-        assert larger is not None
-        plan = larger
-    assert plan.full
-    assert plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None) is None
-
-
 # --- what members of a group get of a topic ---------------------------------------------------------
 
 
@@ -197,19 +163,6 @@ def test_partitions_are_assigned_as_by_assignor(assignor: str, given_: list[tupl
     found = assign(ReaderGroup("checkout", assignor, 3), SHARES)
     assert (found.name, found.assignor) == ("checkout", assignor)
     assert [member.partitions for member in found.members] == given_
-
-
-def test_busiest_member_is_compared_with_mean() -> None:
-    by_range = assign(ReaderGroup("g", "range", 3), SHARES)
-    assert [member.share for member in by_range.members] == pytest.approx([0.7, 0.2, 0.1])
-    assert by_range.max_mean_ratio == pytest.approx(2.1)
-    assert assign(ReaderGroup("g", "roundrobin", 3), SHARES).max_mean_ratio == pytest.approx(1.5)
-
-
-def test_surplus_members_are_idle() -> None:
-    found = assign(ReaderGroup("g", "range", 8), SHARES)
-    assert [member.partitions for member in found.members[4:]] == [(4,), (), (), ()]
-    assert found.max_mean_ratio == pytest.approx(0.4 * 8)
 
 
 @pytest.mark.parametrize(
@@ -263,9 +216,3 @@ def test_transaction_markers_are_noted_if_offsets_are_counted() -> None:
 )
 def test_partitions_without_records_are_named(topic: SimulatedTopic, notes: list[str]) -> None:
     assert list_notes(topic) == notes
-
-
-@pytest.mark.parametrize(("kept", "amount"), [(0.75, "25 %"), (0.9999, "0.015 %"), (0.0, "All")])
-def test_offsets_without_a_record_are_reported_in_per_cent(kept: float, amount: str) -> None:
-    (note,) = list_notes(compact_log(uniform(60_000), kept=kept), 60_000)
-    assert note.startswith(f"{amount} of the 60,000 offsets ")

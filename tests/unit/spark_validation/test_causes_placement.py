@@ -12,13 +12,7 @@ import pytest
 
 from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.key_counts import Bools, Floats
-from spark_validation.results import (
-    MixedFacts,
-    PartitionChange,
-    PartitionIncrease,
-    RepartitionFacts,
-    TopicResult,
-)
+from spark_validation.results import MixedFacts, PartitionIncrease, RepartitionFacts, TopicResult
 from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
@@ -222,13 +216,6 @@ def test_records_sent_to_fixed_partition_are_reported(
     assert "repartitioned" not in names(result)
 
 
-def test_even_custom_partitioner_is_balanced() -> None:
-    codes = uniform_codes(0)
-    result = analyse_topic(lying(codes % 12, codes, name_keys(KEYS), 12))
-    assert names(result) == ("balanced",)
-    assert result.advice == ()
-
-
 @READ
 @pytest.mark.parametrize("keys", [1, 2, 3])
 def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int) -> None:
@@ -238,29 +225,6 @@ def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int
         assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
         assert result.causes[0].placement is None
         assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
-
-
-@READ
-def test_partitioners_mixed_after_increase_are_both_causes(records: int, seed: int) -> None:
-    codes = uniform_codes(seed)
-    second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
-    count = np.where(PART < 0.5, 6, 12)
-    at = np.where(second, hash_codes("crc32", codes), hash_codes("murmur2", codes)) % count
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
-    assert {*names(result)} == {"repartitioned", "mixed_partitioners"}, result.causes
-    assert [item for item in result.advice if "partitioner=murmur2_random" in item]
-
-
-RECORDED = PartitionChange(6, 12, START_MS + 60_000, START_MS + 60_000, "the audit record")
-
-
-def test_recorded_increase_without_moved_keys_is_not_cause() -> None:
-    codes = uniform_codes(0)
-    result = analyse_topic(
-        lying(hash_codes("murmur2", codes) % 12, codes, name_keys(KEYS), 12),
-        partition_changes=lambda: (RECORDED,),
-    )
-    assert names(result) == ("balanced",)
 
 
 OWN: dict[str, Callable[[Int64s, int], Int64s]] = {

@@ -11,14 +11,12 @@ import pytest
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import EVEN_RATIO
 from spark_validation.hashing import Int64s
-from spark_validation.imbalance import chance_limit
 from spark_validation.results import (
     BurstFacts,
     CauseFacts,
     HotKeysFacts,
     MixedFacts,
     NullKeysFacts,
-    RepartitionFacts,
     SkewCause,
     TopicResult,
 )
@@ -149,18 +147,6 @@ def test_zipf_topic_is_diagnosed_by_true_ratio(s: float, partitions: int, many: 
         assert names(result) == (expected,), (ratio, result.causes)
 
 
-def test_explained_part_is_ratio_without_key() -> None:
-    topic = hot_key(200_000, KEYS)
-    codes = topic.all_codes
-    remaining = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
-    ratio, without = topic.ratio(), float(remaining.max() / remaining.mean())
-    (cause,) = analyse_topic(topic).causes
-    assert cause.explains == pytest.approx((ratio - without) / (ratio - 1))
-    facts = facts_of(cause, HotKeysFacts)
-    assert facts.keys[0].share == pytest.approx(topic.share(0))
-    assert (facts.ratio.value, facts.ratio_without) == pytest.approx((ratio, without))
-
-
 DAY = 48_000
 """The records of the logs of a day."""
 
@@ -200,18 +186,6 @@ def test_random_imbalance_of_many_keys_is_even(kind: str, partitions: int, seeds
             assert result.advice == ()
             by = max(result.by_records.max_mean_ratio.value, result.by_bytes.max_mean_ratio.value)
             assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
-
-
-def test_chance_limit_is_rarely_exceeded() -> None:
-    """Drawn topics of log-normal loads: the limit knows the loads of the largest, and the squares of all."""
-    random, part_of_limit = np.random.default_rng(0), []
-    for _ in range(200):
-        loads = np.sort(random.lognormal(5, 1.5, 5_000))
-        ratio = np.bincount(random.integers(0, 100, 5_000), loads, 100).max() * 100 / loads.sum()
-        remaining, large = loads[:-50], loads[-50:]
-        limit = chance_limit(large, remaining.sum() ** 2 / (remaining**2).sum(), remaining.sum(), 100)
-        part_of_limit.append(ratio / limit)
-    assert 0.9 < np.quantile(part_of_limit, 0.99) < 1.1
 
 
 @pytest.mark.parametrize("share", [0.01, 0.03])
@@ -342,30 +316,6 @@ def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partiti
     cause = analyse_topic(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
     assert cause.name == "mixed_partitioners"
     assert facts_of(cause, MixedFacts).partitioner_shares["crc32"] == pytest.approx(share, abs=0.04)
-
-
-@pytest.mark.parametrize("records", [FULL, SAMPLE])
-def test_partition_increase_is_located_in_offsets(records: int) -> None:
-    topic = repartition(MANY, KEYS, 12, before=6, at=0.5)
-    (cause,) = analyse_topic(topic, records).causes
-    step = facts_of(cause, RepartitionFacts).steps[0]
-    assert step.partition == 0
-    assert step.start <= int(np.searchsorted(topic.times[0], START_MS + MANY // 2)) <= step.end
-
-
-@pytest.mark.parametrize("start", [0.0, 0.95])
-@pytest.mark.parametrize(("length", "within"), [(0.05, 0.9), (0.1, 0.6)])
-def test_burst_is_found_at_any_time(start: float, length: float, within: float) -> None:
-    count = 300_000
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, count)
-    at = np.arange(count) / count
-    codes[(at >= start) & (at < start + length) & (random.random(count) < within)] = 0
-    topic = build_topic(codes, name_keys(KEYS), 12)
-    for records in (FULL, 30_000):
-        cause = analyse_topic(topic, records).causes[0]
-        assert cause.name == "bursty", cause
-        assert facts_of(cause, BurstFacts).key_hash is not None
 
 
 @SEEDS

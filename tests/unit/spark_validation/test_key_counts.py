@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from spark_validation.hashing import PARTITIONERS, Keys, hash_by
 from spark_validation.key_counts import (
-    HOT_BY_BYTES,
     MISFIT_COLUMNS,
     MISFITS,
     CountsLayout,
@@ -22,7 +20,7 @@ from spark_validation.key_counts import (
     takes_suffix,
     unpack,
 )
-from tests.support.skew.records import LAYOUT, Record, assert_same, batches, count, draw_records, samples
+from tests.support.skew.records import Record, assert_same, batches, count, samples
 from tests.support.skew.simulation import add_sizes, build_topic, name_keys
 from tests.support.skew.simulation import draw_sample as drawn_topic
 
@@ -52,28 +50,6 @@ def test_merged_reducer_counts_equal_total_counts(
     counts = count(batches(records), layout)
     assert_same(merge_parts(records, layout, parts), counts)
     assert_same(unpack(pack(counts), layout), counts)
-
-
-def test_merged_reducer_counts_keep_totals_of_many_keys() -> None:
-    # Each key has its own number of records and of bytes, so that it is clear which are kept.
-    many = [Record(k % 6, k % 4, b"k%d" % k, k + at, at) for k in range(300) for at in range(k % 97 + 1)]
-    records = many + draw_records(500, 5, LAYOUT)
-    whole, sums = count(batches(records), LAYOUT), merge_parts(records, LAYOUT, 7)
-    assert whole.distinct == 300
-    assert_weighted_alike(whole, sums)
-
-
-def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
-    for field in fields(KeyCounts):
-        if field.name not in {"placements", "differences", "hot"}:
-            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
-    weights = np.array(LAYOUT.weights)
-    for count_of in ("records", "bytes"):
-        mine, theirs = (
-            sorted(float(getattr(key, count_of).sum(axis=1) @ weights) for key in counts.hot)[-HOT_BY_BYTES:]
-            for counts in (one, other)
-        )
-        np.testing.assert_allclose(mine, theirs)
 
 
 def test_kept_misfits_do_not_depend_on_division() -> None:
@@ -163,30 +139,7 @@ def test_pickled_counts_are_refused() -> None:
         unpack(pickle.dumps("anything"), layout)
 
 
-def test_topic_of_many_partitions_stays_small() -> None:
-    """Of 120 partitions; the driver reads one such a reducer."""
-    layout = CountsLayout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
-    records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
-    assert len(pack(count(batches(records, 5_000), layout))) < 1_500_000
-
-
 # --- the partition counts that keys are placed on ---------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("partitions", "requested", "counts"),
-    [
-        (12, (), (12, 18, 24, 30, 36, 40, 42, 48)),
-        (1, (), (1, 2, 3, 4)),
-        (7, (), (7, 12, 14, 18, 20, 21, 24, 28)),
-        (12, (5, 1000, 24), (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)),
-        (20_000, (), (20_000, 30_000, 40_000, 60_000, 80_000)),
-    ],
-)
-def test_candidate_counts_are_multiples_or_have_many_divisors(
-    partitions: int, requested: tuple[int, ...], counts: tuple[int, ...]
-) -> None:
-    assert candidate_counts(partitions, requested) == counts
 
 
 @pytest.mark.parametrize("count", [0, -3])

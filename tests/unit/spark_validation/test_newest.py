@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spark_validation.analysis import LogFacts
-from spark_validation.policy import judge, limits_of
+from spark_validation.policy import judge
 from spark_validation.results import BurstFacts, SkewLimits, TopicResult
 from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
@@ -20,7 +20,6 @@ from tests.support.skew.simulation import (
     name_keys,
     offsets_by_time,
     spread_over,
-    uniform,
     written_since,
 )
 
@@ -53,15 +52,6 @@ def test_newest_part_matches_written_records(topic: SimulatedTopic, records: int
         if key.key_hash == digest:
             assert key.now is not None
             assert key.now.value == pytest.approx(truth.share(0), abs=0.03)
-
-
-@pytest.mark.parametrize("topic", [uniform(1_000), hot_over_time(lambda at: np.zeros(len(at)), 24, 3_000)])
-def test_newest_part_with_few_records_is_not_measured(topic: SimulatedTopic) -> None:
-    result = analyse_newest(topic)
-    assert result.now is None
-    for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
-        assert judge(result, limits_of({**policy, "of": "now"})).status == "unknown"
-        assert judge(result, limits_of(policy)).status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -99,28 +89,6 @@ def test_nightly_hot_key_has_peak_by_offsets(records: int) -> None:
     assert (cause.times, cause.until_ms) == (7, None)
     assert result.shortest_ms is not None
     assert result.shortest_ms < 1.1 * HOUR
-
-
-@pytest.mark.parametrize(
-    "records",
-    [
-        8_000,
-        pytest.param(20_000, marks=pytest.mark.nightly("larger samples")),
-        pytest.param(4_000, marks=pytest.mark.nightly("smaller samples")),
-    ],
-)
-def test_sample_with_few_nights_counts_every_night(records: int) -> None:
-    """A draw has between 3 and 13 % of its records of the key."""
-    log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
-    for draw in range(6):
-        causes = analyse_topic(NIGHTS, records, draw, log=log).causes
-        assert max((cause.times, cause.until_ms is None) for cause in causes if cause.times) == (7, True)
-
-
-def test_shortest_detectable_burst_is_reported() -> None:
-    result = analyse_topic(NIGHTS)
-    assert result.shortest_ms is not None
-    assert result.shortest_ms > 2 * HOUR
 
 
 @pytest.mark.parametrize("partition", [7, 3])

@@ -16,17 +16,13 @@ RESERVED = ["con", "NUL", "com1.v2", "kafkaform", "Kafkaform", ".hidden", "..a",
     ("name", "stem"),
     [
         ("User:orders-svc", "orders-svc"),
-        ("User:CN=orders-svc,OU=Pay,O=Acme", "CN=orders-svc,OU=Pay,O=Acme"),
         ("User:CN=orders svc, O=Acme", "CN=orders_svc,_O=Acme"),
-        ("User:alice@EXAMPLE.COM", "alice@EXAMPLE.COM"),
         ("User:spiffe://prod/ns/orders", "spiffe_prod_ns_orders"),
         ("User:*", "everyone"),
         ("Group:ops", "Group_ops"),
-        ("user=alice", "user=alice"),
         ("user=<default>,client-id=app", "user=_default_,client-id=app"),
         ("ip=2001:db8::1", "ip=2001_db8_1"),
         ("team/app:x", "team_app_x"),
-        ("a b", "a_b"),
     ],
 )
 def test_unportable_name_becomes_readable_file_name(name: str, stem: str) -> None:

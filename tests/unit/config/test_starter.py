@@ -60,15 +60,6 @@ def test_existing_file_stops_starter(tmp_path: Path, present: str) -> None:
     assert files_below(tmp_path) == before
 
 
-def test_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
-    (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
-    starter = write_starter(tmp_path)
-    assert set(files_below(tmp_path)) == FILES
-    assert starter.ignore == (".kafkaform/", "plan.json", "skew.json")
-    assert set(starter.files) == FILES - {".gitignore"}
-    assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
-
-
 def test_starter_files_are_removed_after_failed_write(tmp_path: Path) -> None:
     (tmp_path / "schemas").write_text("a file where a folder has to be", "utf-8")
     for folder in (tmp_path, tmp_path / "schemas"):

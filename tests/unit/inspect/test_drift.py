@@ -43,13 +43,6 @@ def test_unknown_verdict_precedes_drift(memory: MemoryCluster, counts: bool) -> 
         assert Drift(Plan("memory"), drifted, listed, counts).verdict is expected
 
 
-def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    memory.hide(topic("a"))
-    drift = drift_in(memory, declare_topic("a"))
-    assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
-
-
 @given(drifts())
 def test_every_difference_is_reported_once_and_adopted_or_refused(drift: Drift) -> None:
     refs = [drifted.ref for drifted in drift.resources]

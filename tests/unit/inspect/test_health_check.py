@@ -10,7 +10,7 @@ import pytest
 
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
+from kafkaform.core.errors import ClusterError, PermissionDenied, Unreachable
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.core.partitions import TopicPartition
@@ -79,15 +79,12 @@ def codes(report: HealthReport) -> list[str]:
 @pytest.mark.parametrize(
     ("findings", "matters", "fail_on", "verdict"),
     [
-        ((), None, Severity.WARNING, HealthVerdict.HEALTHY),
         ((NOTE,), None, Severity.WARNING, HealthVerdict.HEALTHY),
         ((NOTE,), None, Severity.INFO, HealthVerdict.UNHEALTHY),
         ((WARNING,), None, Severity.WARNING, HealthVerdict.UNHEALTHY),
         ((WARNING,), None, Severity.ERROR, HealthVerdict.HEALTHY),
         ((replace(SICK, waived="meant"),), None, Severity.INFO, HealthVerdict.HEALTHY),
-        ((), False, Severity.WARNING, HealthVerdict.HEALTHY),
         ((), True, Severity.WARNING, HealthVerdict.UNKNOWN),
-        ((NOTE,), True, Severity.WARNING, HealthVerdict.UNKNOWN),
         ((SICK,), True, Severity.WARNING, HealthVerdict.UNHEALTHY),
     ],
 )
@@ -246,14 +243,3 @@ def test_waiting_ends_with_health_or_timeout() -> None:
     assert max(clock.naps) == 5.0
     with pytest.raises(Unreachable):
         wait_for_cluster(ILL, DOWN, timeout_s=30)
-
-
-def test_zero_timeout_reads_once() -> None:
-    last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
-    assert (last, progress, clock.naps) == (ILL, [], [])
-
-    def examine() -> HealthReport:
-        raise KafkaformError("another cluster")
-
-    with pytest.raises(KafkaformError, match="another cluster"):
-        await_health(examine, 300, lambda _: None, FakeClock().clock)

@@ -74,7 +74,8 @@ def test_imported_acls_match_tool(tool: str) -> None:
 
 
 JIKKOU = "apiVersion: kafka.jikkou.io/v1\nmetadata: {name: a}\n"
-STRIMZI_LIKE = "meta: {name: a}\nspec: {partitions: 1, replicationFactor: 1}\n"
+
+
 FORK = """\
 settings:
   schemaRegistry: {url: "http://schemas.example.com"}
@@ -91,14 +92,12 @@ STATE = {"root_module": {"resources": [QUOTA, BUCKET, BUCKET, UNKNOWN]}}
 TERRAFORM = json.dumps({"format_version": "1.2", "planned_values": STATE})
 FILES = {
     "no known tool": "a: 1\n---\n- 2",
-    "not YAML": "a: [",
     "unknown values of a topic": (
         "topics: {a: {partitions: -1, configs: {future.config: 1, retention.ms: null}}}"
     ),
     "wrong types": (
         "topics: {a: {partitions: few, replication: [1], configs: x}}\nservices: [1]\nusers: {b: {roles: x}}"
     ),
-    "declared twice": f"{STRIMZI_LIKE}---\n{STRIMZI_LIKE}",
     "fork of kafka-gitops": FORK,
     "refused by kafka-gitops itself": """\
 services:
@@ -116,7 +115,6 @@ customUserAcls:
     "service accounts of Confluent Cloud": (
         "settings: {ccloud: {enabled: true}}\nservices: {a: {type: application, produces: [b]}}"
     ),
-    "variable of topicctl": 'meta: {name: "${TEAM}.orders"}\nspec: {partitions: 1, replicationFactor: 1}',
     "julieops without its plans": f"context: c\nprojects: [{{name: p, topics: [{JULIEOPS_TOPIC}]}}]",
     "custom roles of julieops": (
         "context: c\nprojects: [{name: p, operators: [{principal: 'User:a'}]}]\n---\nroles: [{name: o}]"

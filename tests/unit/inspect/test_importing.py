@@ -22,7 +22,6 @@ from kafkaform.report.edits import list_problems
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
 from kafkaform.resources.groups import Group, Position
-from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.config_values import CONFIG_VALUES
@@ -212,19 +211,15 @@ READ_X = {"allow Read on topic x": "granted"}
 RATE, SCRAM = "config.producer_byte_rate", "scram.SCRAM-SHA-256"
 UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [
     ("Access", "User:", {**READ_X}),
-    ("Access", ":", {**READ_X}),
-    ("Access", ":a", {**READ_X}),
     ("Access", "User:a", {'allow Read on topic x from ""': "granted"}),
     ("Access", "User:a", {"deny Alter on cluster prefix kafka-cluster": "denied"}),
     ("ClientQuota", "user=a", {RATE: "nan"}),
-    ("ClientQuota", "user=a", {RATE: "inf"}),
     ("ClientQuota", "user=a", {RATE: "5e-324"}),
     ("ClientQuota", "user=a", {"config.request_percentage": "nan"}),
     ("ClientQuota", "ip=10.0.0.1", {"config.connection_creation_rate": "nan"}),
     ("ClientQuota", "user=a", {"config.limit_of_a_later_kafka": "1"}),
     ("User", "User:a", {SCRAM: "iterations=4096,password=unknown"}),
     ("User", "a", {SCRAM: "iterations=100,password=unknown"}),
-    ("User", "a", {}),
     ("Topic", "t", {"partitions": 200_000, "replicationFactor": 1}),
 ]
 
@@ -247,24 +242,6 @@ def test_undeclarable_value_is_omitted(tmp_path: Path) -> None:
     made, plan = import_and_plan(read, Context(), tmp_path)
     assert (made.refs, [*made.not_converged], made.undeclarable) == ((ref,), [ref], {})
     assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
-
-
-def test_internal_resources_are_not_imported() -> None:
-    internal = Observed(
-        topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
-    )
-    read = observation(internal, build_observed("__kafkaform_audit"), also=[group("__kafkaform_lock")])
-    for selection in (
-        Selection(),
-        Selection(tuple(ref.name for ref in read.inventory), ignore=NameGlobs(("__*",))),
-    ):
-        made = make_import(read, selection, {}, Context(), ImportLayout(Path("live")))
-        assert made.files == ()
-        assert [ref.name for ref in made.internal] == [
-            "__kafkaform_lock",
-            "__consumer_offsets",
-            "__kafkaform_audit",
-        ]
 
 
 def test_imported_file_does_not_exceed_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:

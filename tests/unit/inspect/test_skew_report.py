@@ -170,24 +170,6 @@ def verdict(topic: Desired, made: SkewReport, rules: Mapping[str, str] | None = 
 LIMITED = declare_policy(maxPartitionRatio=2.0)
 
 
-def test_worst_limit_decides_with_configured_severities() -> None:
-    topic = declare_policy(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
-    keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
-    found = verdict(topic, report(build_result(ratio=SURE, hot_keys=keys)))
-    assert found is not None
-    assert found.status == "fail"
-    assert [reason.split()[1] for reason in found.reasons] == ["partition", "the"]
-    broken = report(build_result(ratio=SURE))
-    assert verdict(LIMITED, broken, {"KF501": "off"}) == SkewVerdict("pass")
-    softened = verdict(LIMITED, broken, {"KF501": "warning"})
-    assert softened is not None
-    assert softened.status == "warn"
-    waived = verdict(declare_policy(maxPartitionRatio=2.0, waivers={"KF501": "TICKET-1"}), broken)
-    assert waived is not None
-    assert waived.status == "pass"
-    assert waived.reasons[0].endswith("(waived: TICKET-1)")
-
-
 def test_topic_without_limit_or_records_is_not_judged() -> None:
     made = judge_report(
         report(build_result(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings()

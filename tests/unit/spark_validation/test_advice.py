@@ -230,15 +230,6 @@ def test_salts_are_chosen_by_effective_partitioner(by: str, counts: dict[float, 
         )
 
 
-def test_more_partitions_are_called_useless_only_if_key_exceeds_goal() -> None:
-    """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
-    result = analyse_topic(hot_key(MANY, KEYS, share=0.06))
-    assert "hot_keys" in {cause.name for cause in result.causes}
-    assert not [sentence for sentence in result.advice if "More partitions" in sentence]
-    strict = analyse_topic(hot_key(MANY, KEYS, share=0.06), limits=SkewLimits(max_partition_ratio=1.4))
-    assert "1.44 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
-
-
 def test_unexplained_producers_are_named_in_advice() -> None:
     shares = {"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42}
     ignoring = replace(scene("mixed partitioners"), partitioners=shares)

@@ -37,7 +37,6 @@ from tests.support.skew.simulation import (
     empty,
     few_keys,
     hot_key,
-    lying,
     mixed_partitioners,
     null_keys,
     repartition,
@@ -150,22 +149,6 @@ SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
 
 
 @pytest.mark.parametrize(
-    ("assignor", "given_"),
-    [
-        ("range", [(0, 1), (2, 3), (4,)]),
-        ("uniform", [(0, 1), (2, 3), (4,)]),
-        ("roundrobin", [(0, 3), (1, 4), (2,)]),
-        ("sticky", [(0, 3), (1, 4), (2,)]),
-        ("cooperative-sticky", [(0, 3), (1, 4), (2,)]),
-    ],
-)
-def test_partitions_are_assigned_as_by_assignor(assignor: str, given_: list[tuple[int, ...]]) -> None:
-    found = assign(ReaderGroup("checkout", assignor, 3), SHARES)
-    assert (found.name, found.assignor) == ("checkout", assignor)
-    assert [member.partitions for member in found.members] == given_
-
-
-@pytest.mark.parametrize(
     ("assignor", "members", "reason"),
     [
         ("com.acme.Own", 2, r"assignor 'com\.acme\.Own' is not known"),
@@ -203,16 +186,3 @@ def test_transaction_markers_are_noted_if_offsets_are_counted() -> None:
     assert list_notes(topic, log=LogFacts(arrivals, compacted=True)) == [wording.MARKERS_COUNT]
     unread = LogFacts(replace(arrivals, transactional=None), compacted=None)
     assert list_notes(topic, log=unread) == [wording.CONFIGS_UNKNOWN]
-
-
-@pytest.mark.parametrize(
-    ("topic", "notes"),
-    [
-        (build_topic([0, 1, 2, 5], [b"%d" % n for n in range(6)], 2), []),
-        (lying(np.array([0] * 9), [0] * 9, [b"a"], 2), ["Partition 1 has no records."]),
-        (build_topic([0] * 9, [b"a"], 30), ["29 partitions have no records."]),
-        (empty(), []),
-    ],
-)
-def test_partitions_without_records_are_named(topic: SimulatedTopic, notes: list[str]) -> None:
-    assert list_notes(topic) == notes

@@ -15,7 +15,6 @@ from spark_validation.results import (
     BurstFacts,
     CauseFacts,
     HotKeysFacts,
-    MixedFacts,
     NullKeysFacts,
     SkewCause,
     TopicResult,
@@ -297,63 +296,44 @@ def test_keys_of_time_windows_are_not_bursts(
                 assert names(result) == ("balanced",), (seed, records, draw)
 
 
+def move_record(hours: int, seed: int) -> SimulatedTopic:
+    """One of many records has another time than those beside it."""
+    random = np.random.default_rng(seed)
+    topic = spread_over(build_topic(random.permutation(6_000), name_keys(6_000), 100))
+    at = [times.copy() for times in topic.times]
+    partition = int(random.integers(0, 100))
+    at[partition][int(random.integers(0, len(at[partition])))] += hours * 3_600_000
+    return replace(topic, times=tuple(at))
+
+
+def misdate(share: float, by: float, partitions: int = 12) -> Callable[[int], SimulatedTopic]:
+    """A share of the records has an event time of long before, or of the future."""
+    return lambda seed: out_of_turn(
+        uniform(MANY, partitions=partitions, seed=seed), share=share, by=by, seed=seed
+    )
+
+
+NO_BURSTS: dict[str, tuple[Callable[[int], SimulatedTopic], int]] = {
+    "a record of before": (lambda seed: move_record(-5, seed), 8_000),
+    "a record of later": (lambda seed: move_record(9, seed), 8_000),
+    # A partition has no record for a while; its windows, and those of others, have few.
+    "aborted transactions": (lambda _: abort_transactions(MANY), SAMPLE),
+    "short aborted transactions": (lambda _: abort_transactions(MANY, transaction=20), SAMPLE),
+    "compacted": (lambda _: clean_log(uniform(MANY)), SAMPLE),
+    # One window of ten has such a record, and seems to have begun when the one before it ended; or all have.
+    **{f"{by} on {n}": (misdate(0.003, by, n), 2_000) for n in (2, 3, 5) for by in (-0.03, 0.03)},
+    **{f"{by} in every window": (misdate(0.01, by), SAMPLE) for by in (0.1, 8.0)},
+}
+"""Topics whose times or offsets look like a burst, and the records of a sample that may show one."""
+
+
 @SEEDS
-@pytest.mark.parametrize("hours", [-5, 9])
-def test_single_reordered_record_is_not_burst(hours: int, seeds: range) -> None:
+@pytest.mark.parametrize("name", NO_BURSTS)
+def test_misleading_times_and_offsets_are_not_burst(name: str, seeds: range) -> None:
+    make, sample = NO_BURSTS[name]
     for seed in seeds:
-        random = np.random.default_rng(seed)
-        topic = spread_over(build_topic(random.permutation(6_000), name_keys(6_000), 100))
-        at = [times.copy() for times in topic.times]
-        partition = int(random.integers(0, 100))
-        at[partition][int(random.integers(0, len(at[partition])))] += hours * 3_600_000
-        reordered = replace(topic, times=tuple(at))
-        for log in (None, LogFacts(count_between=counted_by_offsets(topic))):
-            assert names(analyse_topic(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
-
-
-@pytest.mark.parametrize(("share", "partitions"), [(0.5, 12), (0.1, 12), (0.9, 12), (0.1, 2), (0.3, 120)])
-def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
-    cause = analyse_topic(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
-    assert cause.name == "mixed_partitioners"
-    assert facts_of(cause, MixedFacts).partitioner_shares["crc32"] == pytest.approx(share, abs=0.04)
-
-
-@SEEDS
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: abort_transactions(120_000),
-        lambda: abort_transactions(120_000, transaction=20),
-        lambda: clean_log(uniform(120_000)),
-    ],
-)
-def test_offsets_without_records_are_not_burst(make: Callable[[], SimulatedTopic], seeds: range) -> None:
-    """A partition has none for a while; its windows, and those of others, have few."""
-    topic = make()
-    for records, seed in ((FULL, 0), *((12_000, seed) for seed in seeds)):
-        causes = analyse_topic(topic, records, seed).causes
-        assert "bursty" not in {cause.name for cause in causes}, (seed, causes)
-
-
-@SEEDS
-@pytest.mark.parametrize("partitions", [2, 3, 5])
-@pytest.mark.parametrize("by", [-0.03, 0.03])
-def test_few_records_with_other_timestamps_are_not_burst(partitions: int, by: float, seeds: range) -> None:
-    """Three of a thousand records have an event time of long before, or of the future: in windows of a sample
-    that is one of ten, which seem to have begun when the one before them ended.
-    """
-    for seed in seeds:
-        topic = out_of_turn(uniform(120_000, partitions=partitions, seed=seed), share=0.003, by=by, seed=seed)
-        assert "bursty" not in names(analyse_topic(topic, 2_000, seed)), seed
-
-
-@SEEDS
-@pytest.mark.parametrize("by", [0.1, 8.0])
-def test_records_ahead_of_time_in_every_window_are_not_burst(by: float, seeds: range) -> None:
-    """The ends of windows are in order then, as those of one such record each, and the beginnings as well."""
-    for seed in seeds:
-        topic = out_of_turn(uniform(60_000, 20_000, 12, seed=seed), share=0.01, by=by, seed=seed)
-        for records in (FULL, 12_000):
+        topic = make(seed)
+        for records in (FULL, sample):
             assert "bursty" not in names(analyse_topic(topic, records, seed)), (seed, records)
 
 

@@ -10,37 +10,17 @@ import pytest
 from spark_validation import estimates
 from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.intervals import Weighting
-from spark_validation.predictions import what_if
 from spark_validation.results import Estimate
 from spark_validation.windows import plan_windows
 from tests.support.skew.simulation import (
-    NULL,
     SimulatedTopic,
-    add_sizes,
     build_topic,
     count_sample,
     draw_sample,
     hot_key,
     name_keys,
-    null_keys,
     spans,
 )
-
-
-def test_full_reading_gives_exact_estimates() -> None:
-    topic = add_sizes(null_keys(30_000))
-    counts, plan, _ = draw_sample(topic, records=30_000, candidates=(24,))
-    weighting = Weighting.from_plan(plan)
-    found = estimates.estimate_partitions(counts, plan, weighting)
-    assert [item.bytes for item in found] == [Estimate.exact(float(n)) for n in topic.bytes]
-    assert [item.records for item in found] == [Estimate.exact(float(n)) for n in topic.records]
-    assert estimates.estimate_null_share(counts, weighting) == Estimate.exact(topic.share(NULL))
-    assert estimate_distinct_keys(counts, weighting) == Estimate.exact(topic.distinct)
-    for key in estimates.estimate_hot_keys(counts, weighting):
-        assert key.share.low == key.share.value == key.share.high
-    found_24 = what_if(24, counts.placements[24], counts, weighting).max_mean_ratio
-    assert found_24.value == pytest.approx(topic.ratio_on(24))
-    assert found_24.low == found_24.value == found_24.high
 
 
 def test_hottest_key_is_first_with_hash_and_partition() -> None:

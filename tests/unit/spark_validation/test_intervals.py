@@ -69,24 +69,11 @@ def test_interval_of_unseen_or_complete_share_has_bound() -> None:
 RANDOM = np.random.default_rng(5)
 
 
-def test_total_adds_slices_and_known_partitions() -> None:
-    found = ReplicatedTotals.from_replicates(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
-    assert found.total.tolist() == [13.0, 5.0]
-    assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
-    assert found.sum.total == 18.0
-
-
 def test_standard_error_is_right_for_independent_slices() -> None:
     """The mean of its square over many samples is the variance of the total."""
     replicates = RANDOM.normal(100.0, 3.0, size=(4000, 10))
     found = ReplicatedTotals.from_replicates(replicates, np.zeros(4000), 0.0)
     assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
-
-
-def test_slow_trend_is_not_deviation() -> None:
-    trend = np.arange(10) * 100.0
-    found = build_totals(*(trend + RANDOM.normal(0, 3.0, 10)))
-    assert float(found.deviation) < 0.4 * trend.std() * math.sqrt(10)
 
 
 def test_single_step_is_not_noise() -> None:
@@ -95,14 +82,6 @@ def test_single_step_is_not_noise() -> None:
 
 
 # --- variances of few degrees of freedom, and windows without a record ------------------------------
-
-
-def test_exact_variances_stay_zero_when_pooled() -> None:
-    pooled, _ = intervals.moderate_variances(np.array([0.0, 2.0, 3.0, 2.5]), 4)
-    assert pooled[0] == 0.0
-    assert (pooled[1:] > 2.0).all()
-    alone, freedom = intervals.moderate_variances(np.array([0.0, 2.0]), 4)
-    assert (alone.tolist(), freedom) == ([0.0, 2.0], 4)
 
 
 def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]]]:

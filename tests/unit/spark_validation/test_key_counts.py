@@ -79,10 +79,6 @@ def place_keys(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
 
 
-def test_topic_of_single_partitioner_has_no_differences() -> None:
-    assert count(batches(place_keys("murmur2", 2_000)), PLAIN).differences == {0: {}}
-
-
 def test_partitioner_excluded_by_single_reducer_is_excluded() -> None:
     mixed, second = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)

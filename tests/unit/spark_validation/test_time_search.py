@@ -70,10 +70,6 @@ def _clock_ahead(logs: list[Log]) -> None:
     logs[3].times[2] = NOW - HOUR // 2
 
 
-def _batch_ahead(logs: list[Log]) -> None:
-    logs[3].times[2:60] = [NOW - HOUR // 2 + 1_000 * n for n in range(58)]
-
-
 def _clocks_ahead(logs: list[Log]) -> None:
     for log in logs[1:4]:
         for step, n in enumerate((2, 700, 900)):
@@ -89,10 +85,6 @@ def _days_ahead(logs: list[Log]) -> None:
     """Records in the future that are followed by later ones, as those of a steady stream are."""
     for log in logs[:2]:
         log.times[5::100] = [time + DAY for time in log.times[5::100]]
-
-
-def _sent_again(logs: list[Log]) -> None:
-    logs[3].times[1_800:1_900] = logs[3].times[100:200]
 
 
 def _trim(logs: list[Log]) -> None:
@@ -160,11 +152,6 @@ def _single(logs: list[Log]) -> None:
     logs[3] = Log([NOW - 2 * DAY], [NOW - HOUR // 2])
 
 
-def _coarse(logs: list[Log]) -> None:
-    for log in logs:
-        log.times = [time - time % 60_000 for time in log.times]
-
-
 def _hourly(logs: list[Log]) -> None:
     for log in logs:
         log.times = [time - time % (2 * HOUR) for time in log.times]
@@ -186,11 +173,9 @@ KNOWN_BOTH, READ, NEVER = "known", "known if records are read", "withheld"
 SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "in order": (topic, KNOWN_BOTH),
     "a clock ahead": (lambda: topic(_clock_ahead), READ),
-    "a batch ahead": (lambda: topic(_batch_ahead), READ),
     "clocks ahead": (lambda: topic(_clocks_ahead, 3_000), READ),
     "in the future": (lambda: topic(_future), READ),
     "a clock a day ahead": (lambda: topic(_days_ahead, 3_000), READ),
-    "sent again": (lambda: topic(_sent_again), KNOWN_BOTH),
     "trimmed": (lambda: topic(_trim, 3_000), KNOWN_BOTH),
     "clock behind": (lambda: topic(_set_back_clocks, 3_000), KNOWN_BOTH),
     "lagging": (lambda: topic(_lagging), NEVER),
@@ -203,7 +188,6 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "emptied by hand": (lambda: topic(_empty_by_hand, 3_000), NEVER),
     "emptied by time": (lambda: topic(_empty_by_time), KNOWN_BOTH),
     "one record": (lambda: topic(_single), KNOWN_BOTH),
-    "whole minutes": (lambda: topic(_coarse), KNOWN_BOTH),
     "two hours": (lambda: topic(_hourly), NEVER),
     "no times": (lambda: topic(_no_times, 3_000), NEVER),
     "batches of the broker": (lambda: topic(_batches), KNOWN_BOTH),

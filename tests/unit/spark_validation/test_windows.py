@@ -129,11 +129,3 @@ def test_larger_sample_grows_every_partition_within_bounds(
         )
         assert after > before - larger_part.replicates
         assert after <= max(MAX_GROWTH * before / 0.9, before) + 1
-
-
-def test_windows_with_few_records_grow_more() -> None:
-    plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 10**6)], records=20_000, seed=1)
-    enlarged = larger_plan(plan, [10_000, 40], share=0.02)
-    assert enlarged.offsets_read[0] == 2 * plan.offsets_read[0]
-    assert enlarged.replicates == 2 * plan.replicates
-    assert enlarged.offsets_read[1] == (SMALLEST * enlarged.replicates) / 40 * plan.offsets_read[1]

@@ -374,6 +374,17 @@ def test_msk_iam_takes_the_region_of_brokers(
     assert cp.to_librdkafka(values) == {**dict(values), "sasl.mechanism": "OAUTHBEARER"}
 
 
+def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = resolve_properties({**MSK_IAM, "bootstrap.servers": "kafka.example.com"})
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(KafkaformError, match=r"AWS_MSK_IAM needs the cluster's region") as caught:
+        cp.to_transport(values)
+    assert "AWS_REGION" in str(caught.value.hint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    assert sasl_of(values).tokens == MskIamSettings("us-west-2")
+
+
 # --- TLS through Python ----------------------------------------------------------------------------
 
 

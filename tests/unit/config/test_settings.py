@@ -248,6 +248,19 @@ def test_disk_reserve_has_default_and_may_be_zero() -> None:
     assert "limits.diskReserve: 15 is not a share" in problem
 
 
+def test_cluster_is_selected_by_name_or_as_only_cluster() -> None:
+    two = write_settings(f"clusters: {{dev: {{{CLUSTER}}}, prod: {{{CLUSTER}}}}}\n")
+    prod = two.select_cluster("prod")
+    assert prod is not None
+    assert prod.name == "prod"
+    with pytest.raises(UsageError, match="several clusters") as several:
+        two.select_cluster(None)
+    assert "--cluster" in str(several.value.hint)
+    with pytest.raises(UsageError) as empty:
+        write_settings("").select_cluster("x")
+    assert empty.value.hint == "add it below clusters:"
+
+
 def test_cluster_move_options_are_read() -> None:
     found = write_settings(
         "clusters:\n"

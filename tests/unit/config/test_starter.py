@@ -80,6 +80,17 @@ def test_concurrently_created_file_is_not_overwritten(
     assert files_below(tmp_path) == before
 
 
+def test_init_works_in_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
+    result = CliRunner().invoke(init, [])
+    assert result.exit_code == 0
+    assert "cd " not in result.stdout
+    assert "It should contain: .kafkaform/, plan.json" in result.stdout
+    assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
+    assert set(files_below(tmp_path)) == FILES
+
+
 def test_existing_repository_gets_schemas_and_modelines(tmp_path: Path) -> None:
     write_starter(tmp_path)
     for path in (tmp_path / "schemas").iterdir():

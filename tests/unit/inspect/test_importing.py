@@ -244,6 +244,11 @@ def test_undeclarable_value_is_omitted(tmp_path: Path) -> None:
     assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
 
 
+def test_topic_deleted_during_import_is_ignored() -> None:
+    made = import_all(observation(also=[topic("gone")]))
+    assert (made.files, made.unread) == ((), {})
+
+
 def test_imported_file_does_not_exceed_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300

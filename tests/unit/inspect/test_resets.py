@@ -159,6 +159,13 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
+def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
+    planned = reset(cluster, "current")
+    assert planned.plan.changes == ()
+    assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
+    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
+
+
 @pytest.mark.parametrize(
     ("group", "place", "topics", "problem"),
     [

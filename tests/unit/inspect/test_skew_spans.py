@@ -48,6 +48,17 @@ def group(name: str, *topics: str, **spec: object) -> Desired:
     return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": [*topics], **spec}))
 
 
+def test_names_and_globs_select_topics_and_internal_only_by_name(cluster: MemoryCluster) -> None:
+    ignore = ("_p*",)
+    assert choose(cluster, ["orders"], [], ignore).topics == {"orders": 3}
+    assert choose(cluster, ["*"], [], ignore).topics == {"orders": 3, "payments": 1}
+    assert choose(cluster, ["*"], [], ()).topics == {"_private": 1, "orders": 3, "payments": 1}
+    assert choose(cluster, ["_priv*"], [declare_topic("_private")], ignore).topics == {"_private": 1}
+    chosen = choose(cluster, ["__consumer_offsets", "p*", "_private", "payments"], [], ignore)
+    assert chosen.topics == {"__consumer_offsets": 1, "_private": 1, "payments": 1}
+    assert not chosen.failed
+
+
 def test_topics_with_policy_are_selected_by_default(cluster: MemoryCluster) -> None:
     desired = [declare_policy("orders"), declare_topic("payments"), absent("old"), group("g", "orders")]
     assert list_topics_with_policy(desired) == ["orders"]

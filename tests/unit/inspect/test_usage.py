@@ -60,6 +60,12 @@ def test_new_records_are_judged_by_offsets(cluster: Cluster, records: str) -> No
     assert cluster.use()[0] == records
 
 
+def test_removed_records_make_usage_unknown() -> None:
+    cluster = Cluster(OLD)
+    cluster.expire("t", 0, 1)
+    assert cluster.use()[0] == "unknown"
+
+
 def test_partition_without_response_makes_usage_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(OLD)
 

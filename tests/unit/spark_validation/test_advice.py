@@ -11,7 +11,7 @@ import pytest
 from spark_validation import figures
 from spark_validation.advice import REACHABLE_RATIO, advise
 from spark_validation.analysis import LogFacts
-from spark_validation.results import Estimate, HotKeysFacts, SkewLimits, TopicResult, WhatIf
+from spark_validation.results import BurstFacts, Estimate, HotKeysFacts, SkewLimits, TopicResult, WhatIf
 from spark_validation.salts import MAX_SALTS, TopicLoads
 from tests.support.skew.analysis import FULL, analyse_topic, scene
 from tests.support.skew.simulation import (
@@ -255,6 +255,28 @@ def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
         assert not [
             item for item in advise(replace(result, what_if=what_if), limits, NO_KEYS) if "counts" in item
         ]
+
+
+@pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.01, 100.0)])
+def test_key_hot_at_end_of_log_has_current_peak(part: float, times: float) -> None:
+    random = np.random.default_rng(1)
+    codes = random.integers(1, KEYS, MANY)
+    codes[round(MANY * (1 - part)) :] = 0
+    topic = build_topic(codes, name_keys(KEYS), 12)
+    (digest,) = (name for name, key in digests(topic).items() if key == b"customer-0")
+
+    def peak(result: TopicResult) -> float:
+        return next(key.peak for key in result.hot_keys if key.key_hash == digest)
+
+    result = analyse_topic(topic)
+    assert result.diagnosis == "bursty"
+    assert peak(result) == pytest.approx(times, rel=0.02)
+    facts = result.causes[0].facts
+    assert isinstance(facts, BurstFacts)
+    assert (facts.key_hash, facts.key_peak, facts.ongoing) == (digest, peak(result), True)
+    assert find_advice(result, f"Check what writes key {digest} now")
+    # Of a tenth of the records the peak is seen less sharply, but never as more than it is.
+    assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10)) <= 1.1 * times
 
 
 HOUR = 3_600_000

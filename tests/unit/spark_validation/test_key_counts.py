@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from spark_validation.hashing import PARTITIONERS, Keys, hash_by
 from spark_validation.key_counts import (
+    HOT_BY_BYTES,
     MISFIT_COLUMNS,
     MISFITS,
     CountsLayout,
@@ -20,7 +22,7 @@ from spark_validation.key_counts import (
     takes_suffix,
     unpack,
 )
-from tests.support.skew.records import Record, assert_same, batches, count, samples
+from tests.support.skew.records import LAYOUT, Record, assert_same, batches, count, draw_records, samples
 from tests.support.skew.simulation import add_sizes, build_topic, name_keys
 from tests.support.skew.simulation import draw_sample as drawn_topic
 
@@ -50,6 +52,28 @@ def test_merged_reducer_counts_equal_total_counts(
     counts = count(batches(records), layout)
     assert_same(merge_parts(records, layout, parts), counts)
     assert_same(unpack(pack(counts), layout), counts)
+
+
+def test_merged_reducer_counts_keep_totals_of_many_keys() -> None:
+    # Each key has its own number of records and of bytes, so that it is clear which are kept.
+    many = [Record(k % 6, k % 4, b"k%d" % k, k + at, at) for k in range(300) for at in range(k % 97 + 1)]
+    records = many + draw_records(500, 5, LAYOUT)
+    whole, sums = count(batches(records), LAYOUT), merge_parts(records, LAYOUT, 7)
+    assert whole.distinct == 300
+    assert_weighted_alike(whole, sums)
+
+
+def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
+    for field in fields(KeyCounts):
+        if field.name not in {"placements", "differences", "hot"}:
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+    weights = np.array(LAYOUT.weights)
+    for count_of in ("records", "bytes"):
+        mine, theirs = (
+            sorted(float(getattr(key, count_of).sum(axis=1) @ weights) for key in counts.hot)[-HOT_BY_BYTES:]
+            for counts in (one, other)
+        )
+        np.testing.assert_allclose(mine, theirs)
 
 
 def test_kept_misfits_do_not_depend_on_division() -> None:

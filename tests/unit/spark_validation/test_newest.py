@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spark_validation.analysis import LogFacts
-from spark_validation.policy import judge
+from spark_validation.policy import judge, limits_of
 from spark_validation.results import BurstFacts, SkewLimits, TopicResult
 from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
@@ -20,6 +20,7 @@ from tests.support.skew.simulation import (
     name_keys,
     offsets_by_time,
     spread_over,
+    uniform,
     written_since,
 )
 
@@ -52,6 +53,15 @@ def test_newest_part_matches_written_records(topic: SimulatedTopic, records: int
         if key.key_hash == digest:
             assert key.now is not None
             assert key.now.value == pytest.approx(truth.share(0), abs=0.03)
+
+
+@pytest.mark.parametrize("topic", [uniform(1_000), hot_over_time(lambda at: np.zeros(len(at)), 24, 3_000)])
+def test_newest_part_with_few_records_is_not_measured(topic: SimulatedTopic) -> None:
+    result = analyse_newest(topic)
+    assert result.now is None
+    for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
+        assert judge(result, limits_of({**policy, "of": "now"})).status == "unknown"
+        assert judge(result, limits_of(policy)).status == "pass"
 
 
 @pytest.mark.parametrize(

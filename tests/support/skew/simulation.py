@@ -314,14 +314,15 @@ def repartition(
     *,
     before: int = 6,
     at: float = 0.5,
+    hot: float = 0.0,
     seed: int = 0,
 ) -> SimulatedTopic:
-    """The first part of the records was placed on fewer partitions; keys are uniform."""
+    """The first part of the records was placed on fewer partitions; keys are uniform, but for a hot key 0."""
     random = np.random.default_rng(seed)
     counts = np.where(np.arange(records) < records * at, before, partitions)
-    return build_topic(
-        random.integers(0, keys, records), name_keys(keys), partitions, counts=counts, seed=seed
-    )
+    codes = random.integers(0, keys, records)
+    codes[random.random(records) < hot] = 0
+    return build_topic(codes, name_keys(keys), partitions, counts=counts, seed=seed)
 
 
 def empty(partitions: int = 3) -> SimulatedTopic:

@@ -93,10 +93,6 @@ BAD_SPECS = {
 }
 
 
-def read_spec(spec: str) -> list[str]:
-    return list_problems({"a.yaml": topic(f"{{{COUNTS}, {spec}}}")}, Context(None, "dev"))
-
-
 WHOLE = topic(f"{{{COUNTS}}}")
 
 BAD_FILES: dict[str, dict[str, str | bytes]] = {
@@ -155,7 +151,10 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
 
 
 def test_invalid_manifest_messages_match_golden(golden: SnapshotAssertion) -> None:
-    texts = {name: read_spec(spec) for name, spec in BAD_SPECS.items()}
+    texts = {
+        name: list_problems({"a.yaml": topic(f"{{{COUNTS}, {spec}}}")}, Context(None, "dev"))
+        for name, spec in BAD_SPECS.items()
+    }
     for name, files in BAD_FILES.items():
         for path in Path("t").iterdir():
             path.unlink() if path.is_file() else rmtree(path)

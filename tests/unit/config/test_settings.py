@@ -211,23 +211,26 @@ def test_invalid_configuration_messages_match_golden(golden: SnapshotAssertion) 
     assert list_texts({name: list_problems(text) for name, text in BAD.items()}) == golden(name="invalid.txt")
 
 
-def test_safeguards_of_a_cluster_are_read() -> None:
-    found = write_settings(
-        "clusters:\n"
-        "  a: {client: {}, lock: false, audit: {topic: false, file: a.jsonl},\n"
-        "      verifyKey: k.pem, maxPlanAge: 1d}\n"
-        "  b: {client: {}}\n",
-        "kafkaform.yaml",
-    )
-    a, b = found.clusters["a"], found.clusters["b"]
-    assert (a.lock, a.audit, a.verify_key, a.max_plan_age) == (
-        False,
-        AuditSettings(topic=False, file=Path("a.jsonl")),
-        Path("k.pem"),
-        86_400_000,
-    )
-    assert (b.lock, b.audit, b.verify_key, b.max_plan_age) == (True, AuditSettings(), None, None)
+def test_safeguards_and_moves_of_a_cluster_are_read() -> None:
+    found = write_settings("""
+clusters:
+  a:
+    client: {}
+    lock: false
+    audit: {topic: false, file: a.jsonl}
+    verifyKey: k.pem
+    maxPlanAge: 1d
+    moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, timeout: 2h, whenBusy: wait}
+  b: {client: {}, moves: {throttle: none}}
+  c: {client: {}}
+""")
+    a, b, c = found.clusters.values()
+    assert (a.lock, a.audit) == (False, AuditSettings(topic=False, file=Path("a.jsonl")))
+    assert (a.verify_key, a.max_plan_age) == (Path("k.pem"), 86_400_000)
+    assert (c.lock, c.audit, c.verify_key, c.max_plan_age) == (True, AuditSettings(), None, None)
     assert not AuditSettings(topic=False).enabled
+    assert a.moves == MoveOptions(20_000_000, 7, 1024**3, 7200, when_busy=WhenBusy.WAIT)
+    assert (b.moves, c.moves) == (MoveOptions(throttle=None), MoveOptions())
 
 
 @pytest.mark.parametrize(
@@ -259,18 +262,3 @@ def test_cluster_is_selected_by_name_or_as_only_cluster() -> None:
     with pytest.raises(UsageError) as empty:
         write_settings("").select_cluster("x")
     assert empty.value.hint == "add it below clusters:"
-
-
-def test_cluster_move_options_are_read() -> None:
-    found = write_settings(
-        "clusters:\n"
-        "  a:\n    client: {}\n"
-        "    moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, timeout: 2h, whenBusy: wait}\n"
-        "  b: {client: {}, moves: {throttle: none}}\n"
-        "  c: {client: {}}\n",
-        "kafkaform.yaml",
-    )
-    moves = {name: cluster.moves for name, cluster in found.clusters.items()}
-    assert moves["a"] == MoveOptions(20_000_000, 7, 1024**3, 7200, when_busy=WhenBusy.WAIT)
-    assert moves["b"] == MoveOptions(throttle=None)
-    assert moves["c"] == MoveOptions()

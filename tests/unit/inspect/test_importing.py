@@ -39,10 +39,6 @@ def layer(kind: str, **spec: object) -> Layer:
     return KINDS[kind].normalise(spec, nothing_wrong)
 
 
-def reading(cluster: MemoryCluster) -> Observation:
-    return cluster.observe((), lambda _: True, kinds=KINDS)
-
-
 def plan_of(made: Import, observation: Observation, context: Context, cluster: MemoryCluster) -> Plan:
     """The plan of the files, as they are read from a disk."""
     for file in made.files:
@@ -129,7 +125,7 @@ def test_plan_of_an_import_is_empty(
             if active:
                 cluster.join(ref.name, ["t.0"], 1, protocol="consumer")
             assert not configs or cluster.execute([AlterConfigs(ref, configs)]) == [None]
-        read = reading(cluster)
+        read = cluster.observe((), lambda _: True, kinds=KINDS)
         made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path_factory.mktemp("live"), by))
         plan = plan_of(made, read, context, cluster)
     assert (plan.changes, plan.undeclared) == ((), ())

@@ -26,6 +26,7 @@ from tests.support.skew.simulation import (
     hot_over_time,
     lying,
     name_keys,
+    repartition,
     written_since,
     zipf,
 )
@@ -33,15 +34,6 @@ from tests.support.skew.simulation import (
 MANY = 120_000
 KEYS = 10_000
 NO_KEYS = TopicLoads(np.ones((2, 12)), {})
-
-
-def repartitioned_with_hot_key() -> SimulatedTopic:
-    """A key with a quarter of the records, in a topic that went from 6 to 12 partitions half-way."""
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, MANY)
-    codes[random.random(MANY) < 0.25] = 0
-    counts = np.where(np.arange(MANY) < MANY / 2, 6, 12)
-    return build_topic(codes, name_keys(KEYS), 12, counts=counts)
 
 
 def find_advice(result: TopicResult, about: str) -> str:
@@ -113,7 +105,7 @@ def digests(topic: SimulatedTopic) -> dict[str, bytes]:
         (lambda: hot_key(MANY, KEYS, 6, share=0.5), SkewLimits(max_partition_ratio=1.8)),
         (lambda: zipf(MANY, KEYS, s=1.0), SkewLimits()),
         (lambda: zipf(MANY, KEYS, s=1.3), SkewLimits(max_partition_ratio=2.5)),
-        (repartitioned_with_hot_key, SkewLimits()),
+        (lambda: repartition(MANY, KEYS, hot=0.25), SkewLimits()),
     ],
 )
 def test_advised_salts_give_promised_ratio(make: Callable[[], SimulatedTopic], limits: SkewLimits) -> None:

@@ -25,8 +25,9 @@ from spark_validation.analysis import (
 )
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.key_counts import candidate_counts
-from spark_validation.results import SkewLimits, SkewReport, TopicResult, to_json
+from spark_validation.results import SkewLimits, TopicResult, to_json
 from spark_validation.windows import SamplePlan, plan_windows
+from tests.support.skew.samples import report
 from tests.support.skew.simulation import (
     SimulatedTopic,
     add_sizes,
@@ -83,10 +84,6 @@ def analysed_by(
         layout,
         AnalysisContext(mode="sample", limits=limits, groups=groups, notes=notes),
     )
-
-
-def report(result: TopicResult) -> SkewReport:
-    return SkewReport("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
 
 
 @pytest.mark.parametrize("name", TOPICS)

@@ -81,12 +81,6 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
         assert schema["additionalProperties"] is False
 
 
-def get_at(document: Any, path: tuple[str | int, ...]) -> Any:
-    for step in path:
-        document = document[step]
-    return document
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -103,7 +97,9 @@ def test_invalid_report_values_are_refused(path: tuple[str | int, ...], value: o
     shown = [hot("a", Estimate(0.3, 0.2, 0.4))]
     topic = build_result(hot_keys=shown, what_ifs=[what_if(6, Estimate(1.4, 1.2, 1.6))])
     document = plain(report(replace(topic, policy=SkewVerdict("fail", ("m",)))))
-    inner = get_at(document, path[:-1])
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
     assert inner[path[-1]] != value
     inner[path[-1]] = value
     assert not VALIDATOR.is_valid(document)

@@ -23,7 +23,15 @@ from kafkaform.inspect.drift import (
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import drift_in, drifts
-from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    absent,
+    create_topic,
+    declare_placement,
+    declare_topic,
+    topic,
+)
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
@@ -169,17 +177,11 @@ def test_mixed_replication_and_offsets_are_not_adopted(memory: MemoryCluster) ->
     assert committed.startswith("offsets.orders: ")
 
 
-def placing(desired: Desired, strategy: str, static: str | None = None) -> Desired:
-    state = dict(desired.state or {}) | ({"placement": static} if static else {})
-    return replace(
-        desired, state=state, intent=replace(desired.intent, spec={"placement": {"strategy": strategy}})
-    )
-
-
 def test_placement_drifts_only_if_declared(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 2, 2)
     (drifted,) = drift_in(memory, declare_topic("a", 2, 3)).resources
     assert [field.change.path for field in drifted.fields] == ["replicationFactor"]
-    (listed,) = drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3")).resources
+    drift = drift_in(memory, declare_placement(declare_topic("a", 2, 2), "static", "3:1,1:3"))
+    (listed,) = drift.resources
     assert [field.change.path for field in listed.fields] == ["placement"]
-    assert plan_adoption(drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3"))).edits == ()
+    assert plan_adoption(drift).edits == ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
@@ -12,13 +10,12 @@ from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.model import ResourceRef, Status, Update
 from kafkaform.core.offset_spec import Latest, parse_offset
-from kafkaform.core.partitions import TopicPartition
 from kafkaform.core.plans import Plan
-from kafkaform.core.transactions import TransactionReading
 from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, create_topic
+from tests.support.plans.moves import fail, override
+from tests.support.plans.scenes import FakeClock, create_topic
 
 NOW = 1_000_000
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -136,15 +133,10 @@ def test_skipped_open_transaction_is_noted(cluster: MemoryCluster) -> None:
 
 
 def test_open_transaction_with_unreadable_producer_is_noted(cluster: MemoryCluster) -> None:
-    class Few(Watched):
-        """A cluster that does not tell of transactions."""
-
-        def open_transactions(self, _: Collection[TopicPartition]) -> TransactionReading:
-            raise KafkaformError("this login is not possible")
-
+    silent = override(cluster, open_transactions=fail(KafkaformError("this login is not possible")))
     with cluster.transaction("a", 1):
         cluster.write("a", 1, 3)
-        made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
+        made = make_reset(ResetRequest("g", Latest()), silent, Settings(), None, NOW)
         ((message, _),) = list_skipped(made)
         assert message.startswith("a transaction has been open in a:1 from offset 100")
 

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.core.errors import PermissionDenied, Unreachable
-from kafkaform.core.model import (
-    DataSize,
-    Desired,
-    Diagnostic,
-    Intent,
-    Observation,
-    Observed,
-    ResourceRef,
-    Severity,
-    State,
-)
+from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
 from kafkaform.inspect.resource_status import Selection, assemble, list_shown_kinds, read_status
 from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources.groups import Group, GroupReading, Position
@@ -27,8 +15,9 @@ from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.subject.operations import AlterSubject
 from kafkaform.resources.subject.schema import RegisteredSchema
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
+from tests.support.plans.scenes import create_topic, topic
 from tests.support.plans.scenes import group_ref as group
-from tests.support.plans.scenes import topic
 
 IGNORED = NameGlobs(("__*", "*-changelog"))
 
@@ -73,43 +62,6 @@ def reading(*topics_by_group: tuple[str, str], **denied: str) -> GroupReading:
         for name, read in topics_by_group
     }
     return GroupReading(groups, denied)
-
-
-class Answers(MemoryCluster):
-    """A cluster that answers what it is told to, and remembers what it was asked."""
-
-    def __init__(
-        self, observation: Observation, groups: GroupReading | Exception, sizes: int | Exception | None = 7
-    ) -> None:
-        super().__init__()
-        self.observation = observation
-        self.answer = groups
-        self.size = sizes
-        self.requested: list[Collection[str] | None] = []
-
-    def observe(
-        self,
-        refs: Collection[ResourceRef],
-        also: Callable[[ResourceRef], bool] = none_besides,
-        *,
-        kinds: Collection[str] = (),
-        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,  # noqa: ARG002
-    ) -> Observation:
-        wanted = {ref for ref in self.observation.inventory if ref in refs or also(ref)}
-        seen = {ref: value for ref, value in self.observation.resources.items() if ref in wanted}
-        inventory = frozenset(ref for ref in self.observation.inventory if ref.kind in kinds)
-        return Observation(seen, inventory, self.observation.invisible, self.observation.diagnostics)
-
-    def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        self.requested.append(names)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
-        if isinstance(self.size, Exception):
-            raise self.size
-        return {} if self.size is None else {resource.ref: DataSize(self.size, 1) for resource in resources}
 
 
 @pytest.mark.parametrize(
@@ -184,18 +136,17 @@ def test_unreadable_resources_are_grouped_by_reason() -> None:
     assert [entry.denied for entry in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
-def test_unreadable_part_does_not_stop_status() -> None:
-    seen = live("a", "b")
-    made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
+def test_unreadable_part_does_not_stop_status(memory: MemoryCluster) -> None:
+    for name in "ab":
+        create_topic(memory, name)
+    made = read_status(override(memory, sizes=fail(PermissionDenied("not authorised"))), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)
     assert [item.size for item in made.topics] == [None, None]
-    made = read_status(Answers(seen, reading(), None), None, Selection())
+    made = read_status(override(memory, sizes=lambda _: {}), None, Selection())
     (unread,) = made.unread
     assert unread.startswith("the size of 2 topics (a, b): ")
-    assert [item.size for item in read_status(Answers(seen, reading()), None, Selection()).topics] == [
-        DataSize(7, 1)
-    ] * 2
-    cluster = Answers(live("a"), Unreachable("nobody answered"))
-    assert read_status(cluster, None, Selection()).unread == ("groups: nobody answered",)
+    assert None not in [item.size for item in read_status(memory, None, Selection()).topics]
+    silent = override(memory, groups=fail(Unreachable("nobody answered")))
+    assert read_status(silent, None, Selection()).unread == ("groups: nobody answered",)
     with pytest.raises(Unreachable):
-        read_status(cluster, None, Selection(kinds=("ConsumerGroup",)))
+        read_status(silent, None, Selection(kinds=("ConsumerGroup",)))

@@ -46,14 +46,9 @@ _VALUE = b"v" * 200
 
 @dataclass(slots=True)
 class Written:
-    """The records written to a topic, in the order of each partition's offsets.
+    """The records written to a topic, by partition in the order of offsets.
 
-    Attributes:
-        times: When records were written, by partition, in milliseconds since 1970: as the producer planned
-            it, whatever their timestamps, or else as these are.
-        offsets: Offsets, alike.
-        keys: Keys, alike.
-        sizes: Bytes of key and value, alike.
+    Times are those at which the producer planned to write, whatever the timestamps, or else these.
     """
 
     times: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -87,10 +82,6 @@ class Topic:
     """A topic that a scene makes.
 
     Attributes:
-        servers: Of the broker.
-        name: The topic.
-        random: A source of chance of its own.
-        partitions: The partition count by now.
         written: What was written, once the scene has called `record`.
         planned: When records were to be written, by partition and offset, where timestamps differ from that.
     """

@@ -44,14 +44,7 @@ Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
 
 @dataclass(slots=True)
 class Truth:
-    """The counts of a topic by an independent consumer.
-
-    Attributes:
-        records: Records by partition.
-        sizes: Bytes of keys and values by partition.
-        keys: Records by key, and by partition.
-        nulls: Records without a key by partition.
-    """
+    """What an independent consumer counts by partition; of `keys`, by key first."""
 
     records: Counter[int] = field(default_factory=Counter)
     sizes: Counter[int] = field(default_factory=Counter)

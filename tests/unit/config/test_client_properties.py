@@ -518,14 +518,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def handshake(folder: Path, given: Mapping[str, str], host: str, asked: str | None = None) -> bytes | None:
     """Let the transport's TLS meet a broker that asks for a client's certificate; return what it gets.
 
-    Args:
-        folder: The authority's.
-        given: Client properties.
-        host: The broker that answers.
-        asked: The host that the client means; by default the one that answers.
-
-    Raises:
-        ssl.SSLError: One of them does not trust the other.
+    The client means the host that it asked for, or else the one that answers.
     """
     broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     broker.load_cert_chain(folder / f"{host}.pem", folder / f"{host}.key")

@@ -83,9 +83,8 @@ class Sampled:
     """A topic of known distribution.
 
     Attributes:
-        topic: Makes it.
         widest: How wide intervals may be on average, by what is measured.
-        key: The code of a key that is more frequent than the others; None where there is none.
+        key: The code of a key that is more frequent than the others.
         count: The partition count that is predicted.
     """
 

@@ -20,15 +20,9 @@ PARTITIONS, RECORDS = 6, 2_000
 
 @dataclass
 class Log:
-    """A partition's log.
+    """A partition's log: by offset, when each record was written, and its timestamp.
 
-    Attributes:
-        written: When each record was written, by offset.
-        times: Their timestamps.
-        start: The first offset that can be read.
-        removed: Offsets that compaction has removed.
-        markers: Offsets of transaction markers.
-        bytes: On disk.
+    It can be read from an offset on, but for those that compaction removed, and markers of transactions.
     """
 
     written: list[int]

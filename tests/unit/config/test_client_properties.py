@@ -405,7 +405,9 @@ def test_certificates_from_text_leave_no_file_behind(
 
     monkeypatch.setattr("tempfile.mkstemp", no_files)
     before = open_files()
-    assert tls_of(build_tls(authority)).cert_store_stats()["x509"] == 1
+    context = tls_of(build_tls(authority))
+    assert context.cert_store_stats()["x509"] == 1
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     assert open_files() == before
 
 

@@ -273,6 +273,26 @@ def test_expanded_aliases_count_as_values(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(document.size for document in documents) < limit + documents[0].size
 
 
+def test_locating_values_takes_linear_work() -> None:
+    def calls(keys: int) -> int:
+        (document,) = read("{" + ",".join(f"k{i}: [1]" for i in range(keys)) + "}")[0]
+        count = 0
+
+        def profile(_frame: object, event: str, _argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(profile)
+        try:
+            for i in range(keys):
+                document.locate([f"k{i}", 0])
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(400) <= 4 * calls(100) + 50  # where four times as much work for each would be 16 times
+
+
 DEEP = {
     "brackets": "[" * 100_000,
     "braces": "{a: " * 100_000,

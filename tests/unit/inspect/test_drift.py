@@ -26,6 +26,7 @@ from tests.support.plans.drift import drift_in, drifts
 from tests.support.plans.scenes import (
     DAY,
     WEEK,
+    Watched,
     absent,
     create_topic,
     declare_placement,
@@ -35,6 +36,13 @@ from tests.support.plans.scenes import (
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
+
+
+def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", retention_ms=DAY)
+    watched = Watched(memory)
+    assert drift_in(watched, declare_topic("a", retention_ms=WEEK), declare_topic("b")).resources
+    assert (watched.checks, watched.requests) == ([], [])
 
 
 REF = ResourceRef("Topic", "x")
@@ -49,6 +57,13 @@ def test_unknown_verdict_precedes_drift(memory: MemoryCluster, counts: bool) -> 
         assert Drift(Plan("memory", unknown=(REF,)), drifted, listed, counts).verdict is DriftVerdict.UNKNOWN
         expected = DriftVerdict.DRIFT if drifted or (counts and listed) else DriftVerdict.CLEAN
         assert Drift(Plan("memory"), drifted, listed, counts).verdict is expected
+
+
+def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    memory.hide(topic("a"))
+    drift = drift_in(memory, declare_topic("a"))
+    assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
 
 
 @given(drifts())

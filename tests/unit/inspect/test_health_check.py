@@ -8,7 +8,7 @@ import pytest
 
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
-from kafkaform.core.errors import ClusterError, PermissionDenied, Unreachable
+from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.core.values import replace
@@ -90,6 +90,11 @@ def test_configured_severities_apply_except_off_for_selected_rule(memory: Memory
     assert [(f.code, f.severity) for f in report.findings] == [("KF303", Severity.INFO)]
     assert report.verdict is HealthVerdict.HEALTHY
     assert codes(replace(examination, only=frozenset({"KF302"})).examine(memory)) == ["KF302"]
+
+
+def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
+    with pytest.raises(KafkaformError, match="has the id memory, but other is configured"):
+        Examination(target=target(cluster_id="other")).examine(memory)
 
 
 @pytest.mark.parametrize(

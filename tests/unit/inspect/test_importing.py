@@ -22,6 +22,7 @@ from kafkaform.report.edits import list_problems
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
 from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.config_values import CONFIG_VALUES
@@ -238,6 +239,36 @@ def test_undeclarable_value_is_omitted(tmp_path: Path) -> None:
     made, plan = import_and_plan(read, Context(), tmp_path)
     assert (made.refs, [*made.not_converged], made.undeclarable) == ((ref,), [ref], {})
     assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
+
+
+def test_internal_resources_are_not_imported() -> None:
+    internal = Observed(
+        topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
+    )
+    read = observation(internal, build_observed("__kafkaform_audit"), also=[group("__kafkaform_lock")])
+    for selection in (
+        Selection(),
+        Selection(tuple(ref.name for ref in read.inventory), ignore=NameGlobs(("__*",))),
+    ):
+        made = make_import(read, selection, {}, Context(), ImportLayout(Path("live")))
+        assert made.files == ()
+        assert [ref.name for ref in made.internal] == [
+            "__kafkaform_lock",
+            "__consumer_offsets",
+            "__kafkaform_audit",
+        ]
+
+
+def test_declared_resource_is_overwritten_only_in_own_file() -> None:
+    read = observation(build_observed("a.1"), build_observed("a.2"), build_observed("b"))
+    declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
+
+    def names(*, overwrite: bool) -> list[str]:
+        layout = ImportLayout(Path("live"), overwrite=overwrite)
+        return [ref.name for ref in make_import(read, EVERYTHING, declared, Context(), layout).refs]
+
+    assert names(overwrite=False) == ["a.2"]
+    assert names(overwrite=True) == ["a.1", "a.2"]
 
 
 def test_topic_deleted_during_import_is_ignored() -> None:

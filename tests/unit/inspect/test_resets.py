@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.config.settings import Settings
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.model import ResourceRef, Status, Update
@@ -158,6 +159,13 @@ def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
     assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
 
 
+def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
+    target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
+    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
+    (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes
+    assert change.status is Status.REFUSED
+
+
 @pytest.mark.parametrize(
     ("group", "place", "topics", "problem"),
     [
@@ -212,6 +220,14 @@ def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
     assert first.result is Result.FAILED
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
+
+
+def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
+    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
+    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
+    assert change.status is Status.REFUSED
+    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(

@@ -600,98 +600,56 @@ MSK_IAM_FILE = "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
 JAVA_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 OAUTH_FILE = "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url="
 SSL_FILE = "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
-TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
+TRANSLATED = {
     "a login": (
-        (
-            "# the tools' file\n"
-            "bootstrap.servers=a:9092\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
-            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
-            '    username="al ice" password="p\\\\"w${x};$$";\n'
-            "ssl.truststore.type=PEM\nssl.truststore.location=/etc/ca.pem\n"
-            "ssl.endpoint.identification.algorithm=\nrequest.timeout.ms=7000\nsend.buffer.bytes=-1\n"
-            "key.serializer=x\nretries=3\n"
-        ),
-        {
-            "bootstrap.servers": "a:9092",
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.username": "al ice",
-            "sasl.password": 'p"w${x};$$',
-            "ssl.ca.location": "/etc/ca.pem",
-            "ssl.endpoint.identification.algorithm": "none",
-            "socket.timeout.ms": "7000",
-            "socket.send.buffer.bytes": "0",
-        },
+        "# the tools' file\n"
+        "bootstrap.servers=a:9092\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '    username="al ice" password="p\\\\"w${x};$$";\n'
+        "ssl.truststore.type=PEM\nssl.truststore.location=/etc/ca.pem\n"
+        "ssl.endpoint.identification.algorithm=\nrequest.timeout.ms=7000\nsend.buffer.bytes=-1\n"
+        "key.serializer=x\nretries=3\n"
     ),
     "MSK IAM": (
-        (
-            f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required;\n"
-            f"sasl.client.callback.handler.class={IAM}.IAMClientCallbackHandler\n"
-        ),
-        MSK_IAM,
+        f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required;\n"
+        f"sasl.client.callback.handler.class={IAM}.IAMClientCallbackHandler\n"
     ),
     "MSK IAM by OAuth": (
-        (
-            f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-            f"sasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
-            f"sasl.login.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
-            f"sasl.client.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
-        ),
-        MSK_IAM,
+        f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
+        f"sasl.login.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
+        f"sasl.client.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
     ),
     "Kerberos and its default mechanism": (
-        (
-            "security.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
-            "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
-            'storeKey=true keyTab="/etc/k.keytab" principal="svc@REALM";\n'
-        ),
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "GSSAPI",
-            "sasl.kerberos.service.name": "kafka",
-            "sasl.kerberos.keytab": "/etc/k.keytab",
-            "sasl.kerberos.principal": "svc@REALM",
-        },
+        "security.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
+        "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+        'storeKey=true keyTab="/etc/k.keytab" principal="svc@REALM";\n'
     ),
     "OAuth": (
-        (
-            f"{OAUTH_FILE}https://idp.example/token\n"
-            f"sasl.login.callback.handler.class={JAVA_OAUTH}LoginCallbackHandler\n"
-            f"sasl.jaas.config={JAVA_OAUTH}LoginModule required "
-            'clientId="svc" clientSecret="hunter2" scope="s" extension_a="1" '
-            'ssl.truststore.type="PEM" ssl.truststore.certificates="PEM";\n'
-        ),
-        {
-            **OAUTH,
-            "sasl.oauthbearer.client.secret": "hunter2",
-            "sasl.oauthbearer.scope": "s",
-            "sasl.oauthbearer.extensions": "a=1",
-            "https.ca.pem": "PEM",
-        },
+        f"{OAUTH_FILE}https://idp.example/token\n"
+        f"sasl.login.callback.handler.class={JAVA_OAUTH}LoginCallbackHandler\n"
+        f"sasl.jaas.config={JAVA_OAUTH}LoginModule required "
+        'clientId="svc" clientSecret="hunter2" scope="s" extension_a="1" '
+        'ssl.truststore.type="PEM" ssl.truststore.certificates="PEM";\n'
     ),
-    "a PEM key store": (
-        "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PEM",
-        {"security.protocol": "SSL", "ssl.certificate.location": "k", "ssl.key.location": "k"},
+    "a file of a token": (
+        f"{OAUTH_FILE}file:///run/secrets/token\nsasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
+        f"sasl.oauthbearer.jwt.retriever.class={JAVA_OAUTH.removesuffix('OAuthBearer')}FileJwtRetriever\n"
     ),
+    "a PEM key store": "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PEM",
     "certificates as text": (
-        f"{SSL_FILE}ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T",
-        {"security.protocol": "SSL", "ssl.certificate.pem": "C", "ssl.key.pem": "K", "ssl.ca.pem": "T"},
+        f"{SSL_FILE}ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T"
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "values"), TRANSLATED.values(), ids=TRANSLATED)
-def test_java_file_is_translated(text: str, values: dict[str, str]) -> None:
-    assert from_java(text) == (values, [])
-
-
-def test_java_token_file_is_translated() -> None:
-    values, problems = from_java(
-        f"{OAUTH_FILE}file:///run/secrets/token\nsasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
-        "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.FileJwtRetriever\n"
-    )
-    assert problems == []
-    assert sasl_of(values).tokens == TokenFileSettings(Path("/run/secrets/token"))
+def test_java_files_are_translated(golden: SnapshotAssertion) -> None:
+    texts = {}
+    for name, text in TRANSLATED.items():
+        values, problems = from_java(text)
+        assert problems == []
+        texts[name] = [f"{each} = {value}" for each, value in values.items()]
+    assert list_texts(texts) == golden(name="translated.txt")
 
 
 JAVA_FILES = {

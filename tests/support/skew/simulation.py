@@ -6,7 +6,7 @@ which key each record has, and what places it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -179,6 +179,15 @@ def lying(
         tuple(np.arange(length, dtype=np.int64) for length in lengths),
         tuple(lengths),
     )
+
+
+def grow_topic(
+    by: str, codes: Int64s, keys: tuple[bytes, ...], counts: Mapping[float, int]
+) -> SimulatedTopic:
+    """A partitioner places keys, on partition counts by the part of the log up to which they held."""
+    part = np.arange(len(codes)) / len(codes)
+    count = np.select([until > part for until in counts], [*counts.values()])
+    return lying(hash_keys(by, keys)[codes] % count, codes, keys, [*counts.values()][-1])
 
 
 @cache

@@ -14,10 +14,11 @@ from kafkaform.core.config_values import (
     human,
     normalise_observed,
 )
-from kafkaform.core.kafka_configs import group_configs, topic_configs
+from kafkaform.core.kafka_configs import consumer_configs, group_configs, topic_configs
 from tests.support.golden import list_texts
 
 KEYS = {**topic_configs(), **group_configs()}
+ALL_KEYS = {**KEYS, **consumer_configs()}
 LONG_MAX = str(2**63 - 1)
 RATIO = KEYS["min.cleanable.dirty.ratio"]
 
@@ -43,10 +44,15 @@ RATIO = KEYS["min.cleanable.dirty.ratio"]
         ("compression.type", " gzip", "gzip"),
         ("leader.replication.throttled.replicas", "1:2, 0:1", "1:2,0:1"),
         ("share.auto.offset.reset", "by_duration:P1DT2H", "by_duration:P1DT2H"),
+        ("max.poll.interval.ms", "5m", "300000"),
+        ("group.protocol", "CONSUMER", "consumer"),
+        ("security.protocol", "sasl_ssl", "SASL_SSL"),
+        ("auto.offset.reset", "by_duration:PT6H", "by_duration:PT6H"),
+        ("partition.assignment.strategy", "range , a.B", "range,a.B"),
     ],
 )
 def test_value_has_one_canonical_form(name: str, text: str, spelling: str) -> None:
-    assert canonical(KEYS[name], text) == spelling
+    assert canonical(ALL_KEYS[name], text) == spelling
 
 
 INVALID = [
@@ -69,12 +75,16 @@ INVALID = [
     ("compression.type", "GZIP"),
     ("leader.replication.throttled.replicas", "a"),
     ("share.auto.offset.reset", "by_duration:P"),
+    ("auto.offset.reset", "EARLIEST"),
+    ("auto.offset.reset", "by_duration:6h"),
+    ("group.instance.id", ""),
+    ("sasl.login.refresh.window.factor", "0.4"),
 ]
 
 
 def read_error(name: str, text: str) -> str:
     with pytest.raises(ValueError, match=f"^{name}: ") as caught:
-        canonical(KEYS[name], text)
+        canonical(ALL_KEYS[name], text)
     return str(caught.value)
 
 

@@ -42,34 +42,6 @@ def test_keys_have_limits_and_canonical_defaults() -> None:
             assert canonical(key, key.default) == key.default, name
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("max.poll.interval.ms", "5m", "300000"),
-        ("group.protocol", "CONSUMER", "consumer"),
-        ("security.protocol", "sasl_ssl", "SASL_SSL"),
-        ("auto.offset.reset", "by_duration:PT6H", "by_duration:PT6H"),
-        ("partition.assignment.strategy", "range , a.B", "range,a.B"),
-    ],
-)
-def test_consumer_values_become_canonical(name: str, text: str, value: str) -> None:
-    assert canonical(consumer_configs()[name], text) == value
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("auto.offset.reset", "EARLIEST"),
-        ("auto.offset.reset", "by_duration:6h"),
-        ("group.instance.id", ""),
-        ("sasl.login.refresh.window.factor", "0.4"),
-    ],
-)
-def test_invalid_consumer_values_are_refused(name: str, text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{name}: "):
-        canonical(consumer_configs()[name], text)
-
-
 def test_defaults_are_immutable_and_canonical() -> None:
     with pytest.raises(TypeError):
         topic_configs()["x"] = topic_configs()[RETENTION]  # type: ignore[index]

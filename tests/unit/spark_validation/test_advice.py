@@ -21,6 +21,7 @@ from tests.support.skew.simulation import (
     build_topic,
     counted_by_offsets,
     few_keys,
+    grow_topic,
     hash_keys,
     hot_key,
     hot_over_time,
@@ -189,10 +190,7 @@ def place_hot_keys(by: str, counts: dict[float, int], hot: list[int], seed: int 
     codes = random.integers(0, KEYS, 200_000)
     for number, code in enumerate(hot):
         codes[(random.random(len(codes)) < 0.12 / (1 - 0.12 * number))] = code
-    part = np.arange(len(codes)) / len(codes)
-    count = np.select([until > part for until in counts], [*counts.values()])
-    at = hash_keys(by, name_keys(KEYS))[codes] % count
-    return lying(at, codes, name_keys(KEYS), [*counts.values()][-1])
+    return grow_topic(by, codes, name_keys(KEYS), counts)
 
 
 def placed_alike(by: str, partitions: int) -> list[int]:

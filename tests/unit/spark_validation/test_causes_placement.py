@@ -19,6 +19,7 @@ from tests.support.skew.simulation import (
     START_MS,
     SimulatedTopic,
     build_topic,
+    grow_topic,
     hash_keys,
     lying,
     name_keys,
@@ -70,13 +71,6 @@ PART = np.arange(RECORDS) / RECORDS
 """How much of the log was written before each record."""
 
 
-def grow_topic(by: str, counts: dict[float, int], seed: int) -> SimulatedTopic:
-    """One partitioner; partition counts by the part of the log up to which they held."""
-    codes = uniform_codes(seed)
-    count = np.select([until > PART for until in counts], [*counts.values()])
-    return lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), [*counts.values()][-1])
-
-
 INCREASES: list[dict[float, int]] = [
     {0.9: 6, 1.0: 12},
     {0.3: 4, 1.0: 6},
@@ -100,7 +94,8 @@ INCREASES: list[dict[float, int]] = [
 def test_partition_increases_are_found_for_every_partitioner(
     by: str, counts: dict[float, int], records: int, seed: int
 ) -> None:
-    result = analyse_topic(grow_topic(by, counts, seed), records, seed)
+    topic = grow_topic(by, uniform_codes(seed), name_keys(KEYS), counts)
+    result = analyse_topic(topic, records, seed)
     assert names(result) == ("repartitioned",), result.causes
     increases = repartition(result).increases
     assert [(item.earlier, item.later) for item in increases] == [*itertools.pairwise(counts.values())]

@@ -310,6 +310,8 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     ),
     "few windows": lambda: analyse_topic(uniform(MANY, KEYS, 40), 2_000),
     "one partition": lambda: analyse_topic(hot_key(MANY, 100, 1)),
+    "one record": lambda: analyse_topic(build_topic([0], [b"k"], 6)),
+    "no bytes": lambda: analyse_topic(build_topic(np.zeros(500, np.int64), [b""], 3, sizes=0)),
     "too little data": lambda: analyse_topic(uniform(200, 50)),
     "empty": lambda: analyse_topic(empty()),
     "empty sample": lambda: analyse_topic(compact_log(uniform(MANY, KEYS), kept=0.0)),

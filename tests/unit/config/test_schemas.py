@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkaform.resources import KINDS
-
 ROOT = Path(__file__).parents[3]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
 
@@ -40,13 +38,6 @@ def count_errors(**document: object) -> int:
     """Count what is wrong with a configuration."""
     head = {"apiVersion": "kafkaform/v1", "kind": "Config"}
     return len(list(CONFIG.iter_errors({**head, **document})))
-
-
-def test_schema_of_defaults_and_policies_has_every_kind() -> None:
-    for kind in KINDS:
-        for name, errors in ((kind, 0), (f"{kind}s", 2)):
-            policy = {"name": "p", "kind": name, "message": "No.", "require": {"labels": ["team"]}}
-            assert count_errors(defaults={name: {"deletionProtection": True}}, policies=[policy]) == errors
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,7 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.errors import KafkaformError, SkewReportError
 from kafkaform.core.model import Desired
 from kafkaform.core.values import replace
-from kafkaform.plan.skew_report import (
-    is_beyond_policy,
-    is_unknown,
-    judge_report,
-    read_skew_report,
-    require_cluster,
-)
+from kafkaform.plan.skew_report import is_beyond_policy, is_unknown, judge_report, read_skew_report
 from spark_validation.results import Estimate, SkewReport, SkewVerdict, to_json
 from tests.support.golden import list_texts
 from tests.support.plans.damage import damage_json
@@ -153,14 +147,6 @@ def test_future_report_is_refused_beyond_clock_tolerance(file: Path) -> None:
     )
     future = read_refused(file, build_report_of_age(timedelta(days=-9)), max_age=None).message
     assert "in the future: 2026-11-29T12:00:00Z" in future
-
-
-def test_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
-    made = replace(report(build_result(), cluster_id="other"), cluster_name="staging")
-    error = read_refused(file, to_json(made), cluster_id="memory")
-    assert "of cluster staging (other), not of memory" in error.message
-    with pytest.raises(SkewReportError, match="of cluster other, not of memory"):
-        require_cluster(report(cluster_id="other"), "memory")
 
 
 def verdict(topic: Desired, made: SkewReport, rules: Mapping[str, str] | None = None) -> SkewVerdict | None:

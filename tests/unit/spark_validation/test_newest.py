@@ -8,7 +8,7 @@ import pytest
 
 from spark_validation.analysis import LogFacts
 from spark_validation.policy import judge, limits_of
-from spark_validation.results import BurstFacts, SkewLimits, TopicResult
+from spark_validation.results import BurstFacts, TopicResult
 from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     NULL,
@@ -62,26 +62,6 @@ def test_newest_part_with_few_records_is_not_measured(topic: SimulatedTopic) -> 
     for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
         assert judge(result, limits_of({**policy, "of": "now"})).status == "unknown"
         assert judge(result, limits_of(policy)).status == "pass"
-
-
-@pytest.mark.parametrize(
-    ("topic", "period", "now"),
-    [(ENDED, "fail", "warn"), (BEGAN, "warn", "fail"), (STEADY, "fail", "fail"), (NEVER, "pass", "pass")],
-)
-@pytest.mark.parametrize(
-    "limits",
-    [SkewLimits(max_partition_ratio=1.6), SkewLimits(max_key_share=0.12), SkewLimits(1.6, by="bytes")],
-)
-def test_policy_of_period_and_now_notes_disagreement(
-    topic: SimulatedTopic, period: str, now: str, limits: SkewLimits
-) -> None:
-    result = analyse_newest(topic)
-    for of, status in (("period", period), ("now", now)):
-        judged = judge(
-            result, SkewLimits(limits.max_partition_ratio, limits.max_key_share, None, limits.by, of)
-        )
-        assert judged.status == status, judged
-        assert any("skew.of" in reason for reason in judged.reasons) is (period != now)
 
 
 NIGHTS = hot_over_time(lambda at: np.where((at % 24 >= 2) & (at % 24 < 4), 0.9, 0.0), 7 * 24)

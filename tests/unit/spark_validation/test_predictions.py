@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -13,17 +11,11 @@ from tests.support.skew.analysis import FULL, analyse_topic, place_by_prefix
 from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
-    build_topic,
     draw_sample,
     hash_keys,
-    hot_key,
     lying,
     mixed_partitioners,
     name_keys,
-    null_keys,
-    repartition,
-    uniform,
-    zipf,
 )
 
 RECORDS = 100_000
@@ -90,30 +82,3 @@ def test_invalid_prediction_is_withheld(produced_on: type, reason: str, records:
         assert result.what_if == ()
         assert reason in (result.what_if_withheld or "")
         assert not [sentence for sentence in result.advice if "counts tried" in sentence]
-
-
-@READ
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: uniform(RECORDS, KEYS),
-        lambda: hot_key(RECORDS, KEYS),
-        lambda: zipf(RECORDS, KEYS),
-        lambda: mixed_partitioners(RECORDS, KEYS, share=1.0),
-        lambda: mixed_partitioners(RECORDS, KEYS),
-        lambda: null_keys(RECORDS, KEYS),
-        lambda: repartition(RECORDS, KEYS, before=6, at=0.8),
-        lambda: repartition(RECORDS, KEYS, 5, before=4),
-        lambda: uniform(RECORDS, KEYS, 2),
-        lambda: uniform(RECORDS, KEYS, 1),
-        lambda: build_topic(np.full(RECORDS, NULL), [b"never"], 12),
-    ],
-)
-def test_valid_predictions_are_given(make: Callable[[], SimulatedTopic], records: int, seeds: range) -> None:
-    topic = make()
-    for seed in seeds:
-        result = analyse_topic(topic, records, seed)
-        assert result.what_if_withheld is None
-        assert [case.partitions for case in result.what_if] == [
-            topic.partitions * times for times in (1, 2, 4)
-        ]

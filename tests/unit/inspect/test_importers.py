@@ -1,8 +1,8 @@
 """The manifests of other tools: what they mean becomes manifests, and what has no counterpart is named.
 
 What could be taken for something else is refused, left out, or kept as it is: two clusters in one input,
-booleans and numbers by the reader of the tool, unknown values, empty items, missing fields, templates, and names
-that look like numbers.
+booleans and numbers by the reader of the tool, unknown values, empty items, missing fields, templates, and
+names that look like numbers.
 """
 
 from __future__ import annotations

@@ -23,15 +23,8 @@ from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import TopicResult
 from tests.support.cli.project import Project, run_in_process
 from tests.support.clusters.fixtures import group_clusters
-from tests.support.skew.arrivals import (
-    HOT,
-    PARTITIONS,
-    PROPERTIES,
-    Topic,
-    even_keys,
-    make_scenes,
-    mix_in_hot_key,
-)
+from tests.support.skew.arrivals import HOT, PARTITIONS, PROPERTIES, Topic, make_scenes
+from tests.support.skew.producers import even_keys, mix_in_hot_key
 
 pytestmark = pytest.mark.usefixtures("one_session")
 

@@ -26,6 +26,7 @@ from tests.support.skew.simulation import (
     draw_sample,
     empty,
     few_keys,
+    grow_topic,
     hash_keys,
     hot_key,
     lying,
@@ -96,12 +97,6 @@ def _strays(partitions: Sequence[int], which: Any) -> SimulatedTopic:
     at = _hash_codes("murmur2", codes) % 12
     at[which] = np.array(partitions)[np.arange(MANY) % len(partitions)][which]
     return lying(at, codes, name_keys(KEYS), 12)
-
-
-def _grow_topic(by: str, counts: dict[float, int]) -> SimulatedTopic:
-    codes = _codes()
-    count = np.select([until > PART for until in counts], [*counts.values()])
-    return lying(_hash_codes(by, codes) % count, codes, name_keys(KEYS), [*counts.values()][-1])
 
 
 def _strip_times(topic: SimulatedTopic) -> SimulatedTopic:
@@ -275,8 +270,12 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     "strays that ended": lambda: analyse_topic(_strays([0], _some(0.3) & (PART < 0.6))),
     "all by CRC32": lambda: analyse_topic(mixed_partitioners(MANY, KEYS, share=1.0)),
     "repartitioned": lambda: analyse_topic(repartition(MANY, KEYS), 6_000),
-    "repartitioned twice": lambda: analyse_topic(_grow_topic("murmur2", {0.3: 3, 0.6: 6, 1.1: 12})),
-    "repartitioned, CRC32": lambda: analyse_topic(_grow_topic("crc32", {0.5: 1, 1.1: 6})),
+    "repartitioned twice": lambda: analyse_topic(
+        grow_topic("murmur2", _codes(), name_keys(KEYS), {0.3: 3, 0.6: 6, 1.1: 12})
+    ),
+    "repartitioned, CRC32": lambda: analyse_topic(
+        grow_topic("crc32", _codes(), name_keys(KEYS), {0.5: 1, 1.1: 6})
+    ),
     "repartitioned, no times": lambda: analyse_topic(_out_of_order(repartition(MANY, KEYS))),
     "repartitioned, recorded": lambda: analyse_topic(
         _out_of_order(repartition(MANY, KEYS)), partition_changes=lambda: (RECORDED,)
@@ -311,6 +310,8 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     ),
     "few windows": lambda: analyse_topic(uniform(MANY, KEYS, 40), 2_000),
     "one partition": lambda: analyse_topic(hot_key(MANY, 100, 1)),
+    "one record": lambda: analyse_topic(build_topic([0], [b"k"], 6)),
+    "no bytes": lambda: analyse_topic(build_topic(np.zeros(500, np.int64), [b""], 3, sizes=0)),
     "too little data": lambda: analyse_topic(uniform(200, 50)),
     "empty": lambda: analyse_topic(empty()),
     "empty sample": lambda: analyse_topic(compact_log(uniform(MANY, KEYS), kept=0.0)),

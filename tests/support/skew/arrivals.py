@@ -20,7 +20,15 @@ from confluent_kafka.admin import ResourceType
 from spark_validation.hashing import PARTITIONERS, Keys
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.clusters.topics import alter_configs, delete_records
-from tests.support.skew.producers import BY_PARTITIONER, Key, create_topic, messages, name_keys, producer
+from tests.support.skew.producers import (
+    BY_PARTITIONER,
+    Key,
+    create_topic,
+    even_keys,
+    messages,
+    mix_in_hot_key,
+    producer,
+)
 
 PROPERTIES = {
     "log.retention.check.interval.ms": "500",
@@ -38,14 +46,9 @@ _VALUE = b"v" * 200
 
 @dataclass(slots=True)
 class Written:
-    """The records written to a topic, in the order of each partition's offsets.
+    """The records written to a topic, by partition in the order of offsets.
 
-    Attributes:
-        times: When records were written, by partition, in milliseconds since 1970: as the producer planned
-            it, whatever their timestamps, or else as these are.
-        offsets: Offsets, alike.
-        keys: Keys, alike.
-        sizes: Bytes of key and value, alike.
+    Times are those at which the producer planned to write, whatever the timestamps, or else these.
     """
 
     times: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -79,10 +82,6 @@ class Topic:
     """A topic that a scene makes.
 
     Attributes:
-        servers: Of the broker.
-        name: The topic.
-        random: A source of chance of its own.
-        partitions: The partition count by now.
         written: What was written, once the scene has called `record`.
         planned: When records were to be written, by partition and offset, where timestamps differ from that.
     """
@@ -174,17 +173,6 @@ def spread_over_hours(count: int, hours_ms: int = HOURS_MS) -> Iterator[int]:
     return (now - hours_ms + hours_ms * number // count for number in range(count))
 
 
-def even_keys(random: np.random.Generator, count: int = RECORDS, keys: int = 20_000) -> list[Key]:
-    """Keys that are all alike."""
-    return name_keys(random.integers(0, keys, count).tolist())
-
-
-def mix_in_hot_key(keys: list[Key], random: np.random.Generator, share: float, key: Key = HOT) -> list[Key]:
-    """The same, but one key has a share of the records."""
-    chosen = (random.random(len(keys)) < share).tolist()
-    return [key if is_hot else second for second, is_hot in zip(keys, chosen, strict=True)]
-
-
 def _send_hot(topic: Topic, count: int = RECORDS) -> None:
     topic.send(mix_in_hot_key(even_keys(topic.random, count), topic.random, 0.25))
     topic.record()
@@ -210,7 +198,7 @@ def _hot_by_retention(topic: Topic) -> None:
 def _even_trimmed(topic: Topic) -> None:
     """Four of twelve partitions lose most of their records."""
     topic.create()
-    topic.send(even_keys(topic.random))
+    topic.send(even_keys(topic.random, RECORDS))
     topic.record()
     topic.trim(dict.fromkeys((1, 4, 6, 9), 750))
 
@@ -218,7 +206,7 @@ def _even_trimmed(topic: Topic) -> None:
 def _even_by_time(topic: Topic) -> None:
     """Every partition keeps the last two hours."""
     topic.create(segment_ms=str(15 * 60_000))
-    topic.send(even_keys(topic.random), batch=100)
+    topic.send(even_keys(topic.random, RECORDS), batch=100)
     topic.record()
     before = topic.count_remaining()
     topic.alter(retention_ms=str(2 * 3_600_000))
@@ -228,7 +216,7 @@ def _even_by_time(topic: Topic) -> None:
 def _compacted_clean(topic: Topic) -> None:
     """One old record a partition is left in the active segment."""
     topic.create(segment_ms=str(30 * 60_000))
-    keys = mix_in_hot_key(even_keys(topic.random, keys=2_000), topic.random, 0.25)
+    keys = mix_in_hot_key(even_keys(topic.random, RECORDS, 2_000), topic.random, 0.25)
     topic.send(keys, [at - 3_600_000 for at in spread_over_hours(len(keys))], batch=100)
     now = int(time.time() * 1000)
     client = producer(topic.servers)
@@ -244,7 +232,7 @@ def _compacted_clean(topic: Topic) -> None:
 def _transactions_trimmed(topic: Topic) -> None:
     """A hot key of constant share; markers after every four hundred records."""
     topic.create()
-    keys = mix_in_hot_key(even_keys(topic.random), topic.random, 0.3)
+    keys = mix_in_hot_key(even_keys(topic.random, RECORDS), topic.random, 0.3)
     _write_in_transactions(topic, keys, 400)
     topic.record()
     topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
@@ -268,7 +256,7 @@ def _write_in_transactions(
 def _bytes_trimmed(topic: Topic) -> None:
     """One key has 1.9 % of the records and 60 % of the bytes; its partition is trimmed to those of others."""
     topic.create()
-    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, 0.019), sizes={HOT: 15_000})
+    topic.send(mix_in_hot_key(even_keys(topic.random, RECORDS), topic.random, 0.019), sizes={HOT: 15_000})
     topic.record()
     counts = topic.written.counts(None, PARTITIONS)
     hot = next(number for number in range(PARTITIONS) if HOT in topic.written.keys[number])

@@ -44,14 +44,7 @@ Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
 
 @dataclass(slots=True)
 class Truth:
-    """The counts of a topic by an independent consumer.
-
-    Attributes:
-        records: Records by partition.
-        sizes: Bytes of keys and values by partition.
-        keys: Records by key, and by partition.
-        nulls: Records without a key by partition.
-    """
+    """What an independent consumer counts by partition; of `keys`, by key first."""
 
     records: Counter[int] = field(default_factory=Counter)
     sizes: Counter[int] = field(default_factory=Counter)
@@ -237,8 +230,17 @@ def consume_truth(servers: str, topic: str, partitions: int) -> Truth:
     return truth
 
 
-def _uniform(random: np.random.Generator, count: int = RECORDS, keys: int = _KEYS) -> list[Key]:
+def even_keys(random: np.random.Generator, count: int = RECORDS, keys: int = _KEYS) -> list[Key]:
+    """Keys that are all alike."""
     return name_keys(random.integers(0, keys, count).tolist())
+
+
+def mix_in_hot_key(
+    keys: list[Key], random: np.random.Generator, share: float, key: Key = b"hot"
+) -> list[Key]:
+    """The same keys, but one for a share of the records."""
+    chosen = random.random(len(keys)) < share
+    return [key if is_hot else second for second, is_hot in zip(keys, chosen.tolist(), strict=True)]
 
 
 def _write_zipf(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -252,18 +254,12 @@ def _make(servers: str, topic: str, keys: list[Key], partitions: Iterator[int] |
     send(servers, topic, keys, times=steadily(), partitions=partitions)
 
 
-def _mix_in_key(keys: list[Key], random: np.random.Generator, key: Key, share: float) -> list[Key]:
-    """The same keys, but this one for a share of the records."""
-    chosen = random.random(len(keys)) < share
-    return [key if is_chosen else second for second, is_chosen in zip(keys, chosen.tolist(), strict=True)]
-
-
 def _write_with_nulls(servers: str, topic: str, random: np.random.Generator) -> None:
     """40 % have no key, each 100 of them on one partition, as of a sticky partitioner.
 
     librdkafka takes another one every 10 ms: how many records that is depends on how busy the machine is.
     """
-    keys = _mix_in_key(_uniform(random), random, None, 0.4)
+    keys = mix_in_hot_key(even_keys(random), random, 0.4, None)
     weights = np.geomspace(1, 8, PARTITIONS)
     of_batch = random.choice(PARTITIONS, len(keys) // 100 + 1, p=weights / weights.sum())
     batches = itertools.chain.from_iterable(itertools.repeat(int(number), 100) for number in of_batch)
@@ -278,7 +274,7 @@ def _write_mixed(servers: str, topic: str, random: np.random.Generator) -> None:
     # A producer's first record waits for half a second.
     clients = [producer(servers, partitioner) for partitioner in ("murmur2_random", "consistent")]
     for client in clients * 20:
-        _send(client, topic, _uniform(random, RECORDS // 40), times)
+        _send(client, topic, even_keys(random, RECORDS // 40), times)
 
 
 def _write_in_order(*steps: tuple[int, str], share: float = 0.0, key: bytes = b"large") -> Make:
@@ -292,7 +288,7 @@ def _write_in_order(*steps: tuple[int, str], share: float = 0.0, key: bytes = b"
             elif partitions > present:
                 add_partitions(servers, topic, partitions)
             present = partitions
-            keys = _mix_in_key(_uniform(random, RECORDS // len(steps)), random, key, share)
+            keys = mix_in_hot_key(even_keys(random, RECORDS // len(steps)), random, share, key)
             send(servers, topic, keys, partitioner, times)
 
     return make
@@ -304,7 +300,7 @@ def _write_compacted(servers: str, topic: str, random: np.random.Generator) -> N
     create_topic(servers, topic, PARTITIONS, cleanup_policy="compact", **minutes)
     with busy_cleaner(servers):
         # A batch is written to one segment.
-        send(servers, topic, _uniform(random, keys=_KEYS * 3 // 4), times=steadily(), batch=100)
+        send(servers, topic, even_keys(random, keys=_KEYS * 3 // 4), times=steadily(), batch=100)
         eventually(
             lambda: consume_truth(servers, topic, PARTITIONS).records.total(), lambda n: n < RECORDS / 7
         )
@@ -323,15 +319,15 @@ def busy_cleaner(servers: str) -> Iterator[None]:
 
 def _write_burst(servers: str, topic: str, random: np.random.Generator) -> None:
     """One key has 80 % of the records in the last twentieth of the log, and none before."""
-    keys, before = _uniform(random), round(RECORDS * 0.95)
-    _make(servers, topic, [*keys[:before], *_mix_in_key(keys[before:], random, b"late", 0.8)])
+    keys, before = even_keys(random), round(RECORDS * 0.95)
+    _make(servers, topic, [*keys[:before], *mix_in_hot_key(keys[before:], random, 0.8, b"late")])
 
 
 SCENES: Mapping[str, Make] = {
-    "uniform": lambda servers, topic, random: _make(servers, topic, _uniform(random)),
+    "uniform": lambda servers, topic, random: _make(servers, topic, even_keys(random)),
     "zipf-1.1": _write_zipf,
     "hot": lambda servers, topic, random: _make(
-        servers, topic, _mix_in_key(_uniform(random), random, b"hot", 0.3)
+        servers, topic, mix_in_hot_key(even_keys(random), random, 0.3)
     ),
     "null": _write_with_nulls,
     "mixed": _write_mixed,

@@ -89,17 +89,30 @@ def topic(
     relative = 0.0 if full else 0.02
     total = math.fsum(weights)
     shares = [weight / total for weight in weights]
-    sampled_keys = keys if full or keys < FEW_KEYS else keys // 2
-    if any(len(item.partitions) > 1 for item in hot_keys):
-        # Half of the keys are on two partitions.
-        on_partitions = sampled_keys * 3 // 2
-    else:
-        on_partitions = sampled_keys
+    is_known = full or keys < FEW_KEYS
+    sampled_keys = keys if is_known else keys // 2
+    # Half of the keys are on two partitions, if any is.
+    on_partitions = sampled_keys * (3 if any(len(item.partitions) > 1 for item in hot_keys) else 2) // 2
     ends = [round(on_partitions * math.fsum(shares[:number])) for number in range(len(shares) + 1)]
-    partitions = tuple(
-        _partition(number, value, population, read, relative, null_share, ends[number + 1] - ends[number])
-        for number, value in enumerate(shares)
-    )
+    partitions = []
+    for number, share in enumerate(shares):
+        records, sampled = round(population * share), round(min(read, population) * share)
+        partitions.append(
+            PartitionResult(
+                partition=number,
+                log_records=records,
+                log_bytes=records * RECORD_BYTES * 2 // 3,
+                start_offset=1000,
+                end_offset=1000 + records,
+                sampled_records=sampled,
+                records=estimate(records, records * relative),
+                share=estimate(share, share * relative),
+                bytes=estimate(records * RECORD_BYTES, records * RECORD_BYTES * relative),
+                byte_share=estimate(share, share * relative),
+                null_records=round(sampled * null_share),
+                distinct_keys=ends[number + 1] - ends[number],
+            )
+        )
     return TopicResult(
         name=name,
         diagnosis=diagnosis,
@@ -117,12 +130,10 @@ def topic(
             precision=None,
             achieved=None if full else max(shares) * relative,
         ),
-        partitions=partitions,
+        partitions=tuple(partitions),
         by_records=imbalance(shares, relative),
         by_bytes=imbalance(shares, relative),
-        distinct_keys=Estimate.exact(keys)
-        if full or keys < FEW_KEYS
-        else Estimate(keys, keys * 0.98, keys * 1.03),
+        distinct_keys=Estimate.exact(keys) if is_known else Estimate(keys, keys * 0.98, keys * 1.03),
         sampled_distinct_keys=sampled_keys,
         null_key_share=estimate(null_share, null_share * relative),
         partitioners=partitioners or {"murmur2": 1.0, "crc32": 1 / len(weights), "fnv1a": 0.08, "other": 0.0},
@@ -371,32 +382,4 @@ def everything() -> tuple[TopicResult, ...]:
         build_compacted(),
         few(),
         build_mixed(),
-    )
-
-
-def _partition(
-    number: int,
-    share: float,
-    population: int,
-    read: int,
-    relative: float,
-    null_share: float,
-    distinct_keys: int,
-) -> PartitionResult:
-    records = round(population * share)
-    sampled = round(min(read, population) * share)
-    byte_count = records * RECORD_BYTES
-    return PartitionResult(
-        partition=number,
-        log_records=records,
-        log_bytes=byte_count * 2 // 3,
-        start_offset=1000,
-        end_offset=1000 + records,
-        sampled_records=sampled,
-        records=estimate(records, records * relative),
-        share=estimate(share, share * relative),
-        bytes=estimate(byte_count, byte_count * relative),
-        byte_share=estimate(share, share * relative),
-        null_records=round(sampled * null_share),
-        distinct_keys=distinct_keys,
     )

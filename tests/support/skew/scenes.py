@@ -1,4 +1,4 @@
-"""Skew reports as rules and plans meet them, without Spark."""
+"""Skew reports as rules and plans meet them: what they judge is given, all else is that of a sample."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from kafkaform.core.model import Desired, FieldValue, Intent
 from kafkaform.core.values import replace
 from spark_validation.results import (
     Estimate,
-    GroupResult,
     HotKeyResult,
     Imbalance,
-    MemberShare,
-    PartitionResult,
-    SampleResult,
     SkewCause,
     SkewReport,
     TopicResult,
     WhatIf,
 )
 from tests.support.plans.scenes import declare_topic
+from tests.support.skew import samples
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MADE = "2026-11-20T11:00:00Z"
@@ -34,17 +31,7 @@ FINE = Estimate(1.2, 1.1, 1.3)
 
 
 def imbalance(ratio: Estimate) -> Imbalance:
-    some = Estimate(0.5, 0.4, 0.6)
-    return Imbalance(ratio, some, some, some, some)
-
-
-def partition(number: int, of: int, *, null_records: int = 0) -> PartitionResult:
-    """One of some partitions; the last is the fullest by records, the first by bytes."""
-    up, down = Estimate.exact(0.1 + number / of), Estimate.exact(1.0 - number / of)
-    whole = Estimate.exact(1000.0)
-    return PartitionResult(
-        number, 1000, 10_000, 0, 1000, 100, whole, up, whole, down, null_records, distinct_keys=50
-    )
+    return replace(samples.imbalance([0.5, 0.3, 0.2]), max_mean_ratio=ratio)
 
 
 def hot(
@@ -72,42 +59,38 @@ def build_result(
     what_ifs: Sequence[WhatIf] = (),
     advice: Sequence[str] = (),
 ) -> TopicResult:
-    """A topic as an analysis leaves it: before rules have looked at it."""
-    sample = SampleResult("sample", 3000, 3000, 90_000, 60, 20, None, 1, None, 0.01, ("compacted",))
-    return TopicResult(
+    """A topic before rules have looked at it; its last partition is the fullest, and the first by bytes."""
+    made = samples.topic(
         name,
+        range(1, partitions + 1),
         diagnosis,
-        (SkewCause(diagnosis, evidence, 0.9),),
-        tuple(advice),
-        sample,
-        tuple(partition(number, partitions) for number in range(partitions)),
-        imbalance(ratio),
-        imbalance(byte_ratio or ratio),
-        distinct or Estimate(5000.0, 4500.0, 5600.0),
-        1800,
-        Estimate.exact(null_share),
-        {"murmur2": 1.0, "crc32": 0.3, "fnv1a": 0.3, "other": 0.0},
-        tuple(hot_keys),
-        tuple(what_ifs),
-        (GroupResult("g", "range", (MemberShare((0, 1), 0.6), MemberShare((), 0.0)), 2.0),),
+        causes=[SkewCause(diagnosis, evidence, 0.9)],
+        advice=advice,
+        hot_keys=hot_keys,
+        what_if=what_ifs,
+    )
+    opposite = (partition.share for partition in reversed(made.partitions))
+    return replace(
+        made,
+        partitions=tuple(
+            replace(partition, byte_share=share)
+            for partition, share in zip(made.partitions, opposite, strict=True)
+        ),
+        by_records=imbalance(ratio),
+        by_bytes=imbalance(byte_ratio or ratio),
+        distinct_keys=distinct or Estimate(5000.0, 4500.0, 5600.0),
+        sampled_distinct_keys=1800,
+        null_key_share=Estimate.exact(null_share),
     )
 
 
 def empty(name: str = "a", partitions: int = 3) -> TopicResult:
-    nothing = Estimate.exact(0.0)
-    return replace(
-        build_result(name, partitions, diagnosis="empty"),
-        by_records=imbalance(nothing),
-        by_bytes=imbalance(nothing),
-        distinct_keys=nothing,
-        sampled_distinct_keys=0,
-        partitioners={},
-        groups=(),
-    )
+    return samples.empty(name, partitions)
 
 
 def report(*topics: TopicResult, cluster_id: str | None = "memory", created_at: str = MADE) -> SkewReport:
-    return SkewReport("0.1.0", cluster_id, None, created_at, topics)
+    made = samples.report(*topics, created_at=created_at)
+    return replace(made, cluster_id=cluster_id, cluster_name=None)
 
 
 def declare_policy(

@@ -6,7 +6,7 @@ which key each record has, and what places it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -181,6 +181,15 @@ def lying(
     )
 
 
+def grow_topic(
+    by: str, codes: Int64s, keys: tuple[bytes, ...], counts: Mapping[float, int]
+) -> SimulatedTopic:
+    """A partitioner places keys, on partition counts by the part of the log up to which they held."""
+    part = np.arange(len(codes)) / len(codes)
+    count = np.select([until > part for until in counts], [*counts.values()])
+    return lying(hash_keys(by, keys)[codes] % count, codes, keys, [*counts.values()][-1])
+
+
 @cache
 def name_keys(count: int) -> tuple[bytes, ...]:
     return tuple(f"customer-{number}".encode() for number in range(count))
@@ -314,14 +323,15 @@ def repartition(
     *,
     before: int = 6,
     at: float = 0.5,
+    hot: float = 0.0,
     seed: int = 0,
 ) -> SimulatedTopic:
-    """The first part of the records was placed on fewer partitions; keys are uniform."""
+    """The first part of the records was placed on fewer partitions; keys are uniform, but for a hot key 0."""
     random = np.random.default_rng(seed)
     counts = np.where(np.arange(records) < records * at, before, partitions)
-    return build_topic(
-        random.integers(0, keys, records), name_keys(keys), partitions, counts=counts, seed=seed
-    )
+    codes = random.integers(0, keys, records)
+    codes[random.random(records) < hot] = 0
+    return build_topic(codes, name_keys(keys), partitions, counts=counts, seed=seed)
 
 
 def empty(partitions: int = 3) -> SimulatedTopic:

@@ -30,12 +30,7 @@ def spark_home() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class SparkWorker:
-    """A worker of a standalone cluster.
-
-    Attributes:
-        process: The worker itself; its executor ends with it.
-        directory: What its executors write, a folder for each application.
-    """
+    """A worker of a standalone cluster, with which its executor ends, and the folder of its applications."""
 
     process: subprocess.Popen[bytes]
     directory: Path
@@ -47,12 +42,7 @@ class SparkWorker:
 
 @dataclass(frozen=True, slots=True)
 class SparkCluster:
-    """A standalone cluster that runs.
-
-    Attributes:
-        url: The master's.
-        workers: One core and 1 GiB each.
-    """
+    """A standalone cluster that runs: its master's URL, and workers of one core and 1 GiB each."""
 
     url: str
     workers: tuple[SparkWorker, ...]

@@ -109,26 +109,16 @@ SPECS: dict[str, tuple[str, str, FieldValue]] = {
     "plain number": ("retention: 604800000  # ms", RETENTION, DAY),
     "size with a gap": ("retention: {bytes: 50 GiB}", SIZE, GIB),
     "unlimited, of a unit": ("retention: 7d", RETENTION, "-1"),
-    "unlimited, of a number": ("config: {retention.ms: 604800000}", RETENTION, "-1"),
-    "double quotes": ('config:\n  "min.insync.replicas":   "2"', MIN_ISR, "3"),
     "flow": ("config: { segment.ms: 12h,   cleanup.policy: delete }", SEGMENT, "3600000"),
-    "boolean": ("config:\n  preallocate: false", PREALLOCATE, "true"),
     "null": ("config:\n  segment.ms: null # for now", SEGMENT, HALF_DAY),
-    "nothing there": ("config:\n  segment.ms:   # for now", SEGMENT, HALF_DAY),
     "text that needs quotes": ("config:\n  confluent.x: plain", "config.confluent.x", "a: b # ${c}"),
     "list, shorter": ("config:\n  cleanup.policy: [compact,  delete] # both", CLEANUP, "compact"),
     "list, longer": ("config:\n  cleanup.policy: ['delete']", CLEANUP, "compact,delete"),
-    "list by lines, longer": (
-        "config:\n  cleanup.policy:\n    -  compact # yes\n  preallocate: true",
-        CLEANUP,
-        "compact,delete",
-    ),
     "list by lines, unset": (
         "config:\n  cleanup.policy: # 1\n    - compact # 2\n    # 3\n    - delete\n  preallocate: true",
         CLEANUP,
         None,
     ),
-    "text to two": ("config: {cleanup.policy: delete}", CLEANUP, "compact,delete"),
     # what is new
     "first config": ("keyed: true\noverrides: {}", SEGMENT, HALF_DAY),
     "config in the order of names": (
@@ -136,14 +126,7 @@ SPECS: dict[str, tuple[str, str, FieldValue]] = {
         MIN_ISR,
         "2",
     ),
-    "config before all others": (
-        "config:\n  # why\n  min.insync.replicas: 2\n  segment.ms: 12h",
-        CLEANUP,
-        "delete",
-    ),
-    "config without an order": ("config:\n  segment.ms: 12h\n  cleanup.policy: delete", MIN_ISR, "2"),
     "config in flow": ("config: { cleanup.policy: delete, segment.ms: 12h }", MIN_ISR, "2"),
-    "config in empty flow": ("config: {}", MIN_ISR, "2"),
     "both limits": ("retention: 7d # a week", SIZE, GIB),
     "a limit": ("keyed: true", RETENTION, DAY),
     # what goes
@@ -153,13 +136,6 @@ SPECS: dict[str, tuple[str, str, FieldValue]] = {
         SEGMENT,
         None,
     ),
-    "no own value in a block of its own": (
-        "config:  # c\n  # why\n  segment.ms: 12h\nkeyed: true",
-        SEGMENT,
-        None,
-    ),
-    "the only config": ("config: {segment.ms: 12h}\nkeyed: true", SEGMENT, None),
-    "no own value in flow": ("config: {segment.ms: 12h, preallocate: true}", PREALLOCATE, None),
     "no own retention": ("retention: 7d", RETENTION, None),
     "one limit less": ("retention: {time: 7d, bytes: 1GiB}", RETENTION, None),
     # deletion
@@ -197,16 +173,10 @@ ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
     "a new one": ("dev", SEGMENT, "3600000"),
     "a new one in the shorthand of the spec": ("dev", RETENTION, DAY),
     "unset what the spec says": ("dev", RETENTION, None),
-    "unset what both say": ("dev", MIN_ISR, None),
     "what all others override": ("prod", "partitions", 6),
     "unset what all others override": ("prod", MIN_ISR, None),
-    "an environment without any": ("prod", SEGMENT, "3600000"),
     "deleted in one": ("prod", "state", "absent"),
 }
-
-
-def test_shared_value_edit_needs_selected_environment() -> None:
-    assert "would change for dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
 
 
 REVERTED: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
@@ -255,12 +225,6 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
     "spec that is left empty": (
         HEAD + "spec:\n  config:  # c\n    segment.ms: 12h\n", [(SEGMENT, None)], COUNTS_BY_DEFAULT
     ),
-    "spec that is left empty, in flow": (
-        HEAD + "spec: {config: {segment.ms: 12h}}\n", [(SEGMENT, None)], COUNTS_BY_DEFAULT
-    ),
-    "spec that is left empty, a tombstone": (
-        HEAD + "spec: # s\n  state: absent", [("state", None)], COUNTS_BY_DEFAULT
-    ),
     "count over a default": (BARE_TOPIC, [("replicationFactor", 3)], SEGMENT_BY_DEFAULT),
     "config over a default": (BARE_TOPIC, [(SEGMENT, DAY)], SEGMENT_BY_DEFAULT),
     "unset default": (BARE_TOPIC, [(SEGMENT, None)], SEGMENT_BY_DEFAULT),
@@ -278,7 +242,6 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
         Context(DEV_PROD, "prod"),
     ),
     "the only environment": (topic(COUNTS), [("partitions", 6)], Context(("prod",), "prod")),
-    "environments that are not listed": (topic(COUNTS), [("partitions", 6)], Context(None, "prod")),
     # Environments that nobody lists count where there are overrides for them.
     "override of another environment": (OVERRIDE, [("partitions", 6)], Context(None, "prod")),
     "field that others override": (OVERRIDE, [("replicationFactor", 3)], Context(None, "prod")),
@@ -287,23 +250,6 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
     "present in one": (topic(COUNTS + "state: absent"), [("state", None)], Context(DEV_PROD, "dev")),
     "JSON": (IN_JSON, [("partitions", 6), (SEGMENT, DAY), (MIN_ISR, "2")], Context()),
 }  # fmt: skip
-
-
-# --- form: line breaks, marks, documents, JSON -------------------------------------------------------------
-
-
-def test_several_files_and_documents_are_edited() -> None:
-    Path("t/a.yaml").write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
-    Path("t/c.yaml").write_text(topic(COUNTS, "c"))
-    Path("t/d.yaml").write_text(topic(COUNTS, "d"))
-    desired = load([Path("t")], Context())
-    edits = [Edit(ResourceRef("Topic", name), "partitions", 5) for name in "cab"]
-    result = edit_manifests(edits, desired, Context())
-    assert result.refused == ()
-    assert [str(file.path) for file in result.files] == ["t/c.yaml", "t/a.yaml"]
-    assert [file.after.count("partitions: 5") for file in result.files] == [1, 2]
-    write_edits(result)
-    assert [d.state["partitions"] for d in load([Path("t")], Context()) if d.state] == [5, 5, 5, 3]
 
 
 # --- what is left to people ---------------------------------------------------------------------------------
@@ -335,17 +281,11 @@ BY_HAND: dict[str, tuple[str, str, FieldValue]] = {
         COMPRESSION,
         "lz4",
     ),
-    "several lines": (
-        topic(COUNTS + 'config:\n  compression.type: "zs\\\n    td"\n  preallocate: true'),
-        COMPRESSION,
-        "lz4",
-    ),
     "brackets over lines": (
         topic(COUNTS + "config: {\n  cleanup.policy: delete,  # c\n  segment.ms: 12h  # s\n  }"),
         "config.segment.bytes",
         GIB,
     ),
-    "JSON over lines": (JSON, PREALLOCATE, "true"),
 }
 
 

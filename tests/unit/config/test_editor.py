@@ -152,47 +152,38 @@ def test_language_server_reports_mistakes(tmp_path: Path) -> None:
 
 def read_diagnostics(server: str, root: Path, file: str, schemas: Mapping[str, Any]) -> set[int]:
     """Open a file in a language server, as an editor does; return the lines with a finding."""
-    with subprocess.Popen(
-        [server, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
-    ) as process:
+    command = [server, "--stdio"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        to_server, from_server = process.stdin, process.stdout
 
         def send(**message: Any) -> None:
             body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-            assert process.stdin is not None
-            process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-            process.stdin.flush()
+            to_server.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            to_server.flush()
 
         def receive() -> dict[str, Any]:
-            assert process.stdout is not None
             length = 0
-            while header := process.stdout.readline().strip():
+            while header := from_server.readline().strip():
                 length = int(header.split(b":")[1]) if header.startswith(b"Content-Length") else length
-            message: dict[str, Any] = json.loads(process.stdout.read(length))
+            message: dict[str, Any] = json.loads(from_server.read(length))
             return message
 
+        client = {"processId": None, "rootUri": root.as_uri()}
         capabilities = {"workspace": {"configuration": True}}
-        send(
-            id=1,
-            method="initialize",
-            params={"processId": None, "rootUri": root.as_uri(), "capabilities": capabilities},
-        )
+        send(id=1, method="initialize", params={**client, "capabilities": capabilities})
         while receive().get("id") != 1:
             pass
         send(method="initialized", params={})
-        opened = {
-            "uri": (root / file).as_uri(),
-            "languageId": "yaml",
-            "version": 1,
-            "text": (root / file).read_text(),
-        }
-        send(method="textDocument/didOpen", params={"textDocument": opened})
+        document = {"uri": (root / file).as_uri(), "languageId": "yaml", "version": 1}
+        opened = {"textDocument": {**document, "text": (root / file).read_text()}}
+        send(method="textDocument/didOpen", params=opened)
         while True:
             message = receive()
             if message.get("method") == "workspace/configuration":
-                yaml_settings = {"validate": True, "schemas": schemas, "schemaStore": {"enable": False}}
-                send(id=message["id"], result=[yaml_settings] * len(message["params"]["items"]))
+                settings = {"validate": True, "schemas": schemas, "schemaStore": {"enable": False}}
+                send(id=message["id"], result=[settings] * len(message["params"]["items"]))
             elif message.get("method") == "textDocument/publishDiagnostics":
                 process.kill()
                 return {each["range"]["start"]["line"] + 1 for each in message["params"]["diagnostics"]}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifest_text import build_live_manifest
-from kafkaform.config.manifests.loader import Context, load, load_all, merge
+from kafkaform.config.manifests.loader import Context, load, load_all
 from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Location, Observed, ResourceRef, Undeclared
 from kafkaform.resources.base import Layer
@@ -69,7 +69,6 @@ COUNTS = "partitions: 1, replicationFactor: 1"
 
 BAD_SPECS = {
     "unknown config": "config: {cleanup.polcy: delete}",
-    "config that is like no other": "config: {xyzzy: 1}",
     "internal config": "config: {internal.segment.bytes: 1000000}",
     "throttle": "config: {leader.replication.throttled.replicas: '*'}",
     "type": "config: {min.insync.replicas: two, preallocate: yes, max.message.bytes: 1.5}",
@@ -77,14 +76,10 @@ BAD_SPECS = {
     "choice": "config: {cleanup.policy: compat}",
     "unit": "retention: 7 days, config: {segment.bytes: 1G}",
     "a number in another base": "retention: {time: 0x10}, config: {segment.ms: 1e3}",
-    "sexagesimal": "retention: 1:30",
     "placeholders": "retention: {days}, keyed: {keyed}, state: {state}, config: {retention.bytes: {size}}",
-    "truth": "retention: true",
     "both spellings": "retention: 7d, config: {retention.ms: 604800000}",
-    "both spellings, one of them bad": "retention: {bytes: 1GiB}, config: {retention.bytes: much}",
     "both spellings in one override": "overrides: {dev: {retention: 7d, config: {retention.ms: ~}}}",
     "a placement without replicas": "placement: {strategy: static}",
-    "replicas without a static placement": "placement: {strategy: balanced, replicas: [[1]]}",
     "a broker twice": "placement: {strategy: static, replicas: [[1, 2, 3], [1, 2, 2], [1, 2, 3]]}",
     "a placement of other counts": "placement: {strategy: static, replicas: [[1], [1, 2]]}",
     "a placement by no strategy": "placement: {strategy: rackaware}",
@@ -98,25 +93,6 @@ BAD_SPECS = {
 }
 
 
-def read_spec(spec: str) -> list[str]:
-    return list_problems({"a.yaml": topic(f"{{{COUNTS}, {spec}}}")}, Context(None, "dev"))
-
-
-def test_problems_do_not_depend_on_the_order_of_paths() -> None:
-    assert list_problems({"a.yaml": topic("{}")}) == [
-        f"t/a.yaml:4:7: spec.{name} is missing (set it here, or in defaults.Topic.{name} of kafkaform.yaml)"
-        for name in ("partitions", "replicationFactor")
-    ]
-    only = topic("{partitions: 1}", "b")
-    problems = list_problems({"a.yaml": WHOLE, "b.yaml": only})
-    (problem,) = [problem for problem in problems if problem.startswith("t/b.yaml:4:7: ")]
-    assert problem.endswith(" of kafkaform.yaml; the others of this kind have 1)")
-    files = {"x/a.yaml": WHOLE, "y/b.yaml": WHOLE, "y/c.yaml": "{}"}
-    assert list_problems(files, paths=("t/x", "t/y")) == list_problems(
-        files, paths=("t/y", "t/x", "t/y/b.yaml")
-    )
-
-
 WHOLE = topic(f"{{{COUNTS}}}")
 
 BAD_FILES: dict[str, dict[str, str | bytes]] = {
@@ -125,12 +101,6 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
         "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
         "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
     },
-    "no placeholders": {
-        "a.yaml": topic(
-            "\n  partitions:\n    six:\n  replicationFactor: 1\n  config:\n    retention:\n      ms:"
-        )
-    },
-    "colon before a bracket": {"a.yaml": "metadata: {name: a:}\n"},
     "default of a quota": {
         "a.yaml": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"
         "spec: {entity: {user: {default: false}}, config: {producer_byte_rate: 1}}\n"
@@ -155,20 +125,16 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
     "duplicate resource across files": {"a.yaml": WHOLE, "b/c.yml": WHOLE},
     "duplicate resource in one file": {"a.yaml": f"{WHOLE}---\n{WHOLE}"},
     "empty file": {"a.yaml": "", "b.yaml": WHOLE},
-    "only comments": {"a.yaml": "# spec:\n\n# nothing\n"},
-    "only document marks": {"a.yaml": "---\n---\n---\n"},
     "no mapping": {"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"},
     "unknown kind": {
         "a.yaml": WHOLE.replace("Topic", "Topik"),
         "b.yaml": WHOLE.replace("Topic", "Deployment"),
     },
-    "kind by another word": {"a.yaml": WHOLE.replace("Topic", "ACLs")},
     "no kind": {"a.yaml": "metadata: {name: t}\n"},
     "unknown version": {
         "a.yaml": WHOLE.replace("/v1", "/v2"),
         "b.yaml": WHOLE.replace("kafkaform/v1", "1.0", 1).replace("t}", "u}"),
     },
-    "unknown version of an unknown kind": {"a.yaml": "apiVersion: v1\nkind: [Pod]\n"},
     "consent to a hazard that there is not": {
         "a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: 'retention-cutt: why'}")
     },
@@ -185,34 +151,15 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
 
 
 def test_invalid_manifest_messages_match_golden(golden: SnapshotAssertion) -> None:
-    texts = {name: read_spec(spec) for name, spec in BAD_SPECS.items()}
+    texts = {
+        name: list_problems({"a.yaml": topic(f"{{{COUNTS}, {spec}}}")}, Context(None, "dev"))
+        for name, spec in BAD_SPECS.items()
+    }
     for name, files in BAD_FILES.items():
         for path in Path("t").iterdir():
             path.unlink() if path.is_file() else rmtree(path)
         texts[name] = list_problems(files)
     assert list_texts(texts) == golden(name="invalid.txt")
-
-
-def test_every_problem_of_every_file_is_located() -> None:
-    found = list_problems(
-        {
-            "a.yaml": topic(
-                "{partitons: 3, config: {retention.ms: soon, segmen.bytes: 1}, overrides: {pord: {keyed: 1}}}"
-            ),
-            "b.yaml": topic("{partitions: 1}") + "---\n" + topic("null", "t2"),
-            "c.yaml": "a: [\n",
-            "d.yaml": topic(f"{{{COUNTS}}}", metadata=", lables: {}, annotations: {kafkaform/allow: x}"),
-        },
-        Context(("dev", "prod"), "prod"),
-        ("t", "nowhere"),
-    )
-    assert list_places(found) == [
-        "nowhere:1:1",
-        *(f"a.yaml:4:{column}" for column in (8, 45, 51, 81, 95)),
-        *("b.yaml:3:18", "b.yaml:4:7", "b.yaml:9:7"),
-        "c.yaml:2:1",
-        *("d.yaml:3:18", "d.yaml:3:21", "d.yaml:3:64"),
-    ]
 
 
 def test_number_of_values_in_manifests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,12 +257,6 @@ def test_link_out_of_the_folder_is_not_followed(target: str, repository: Path) -
     assert all("is a link out of the manifests folder" in problem for problem in found)
 
 
-def test_link_to_other_file_type_is_ignored(repository: Path) -> None:
-    (repository / "notes").write_text("x")
-    Path("t/notes.txt").symlink_to("../notes")
-    assert load_one(WHOLE).ref == ResourceRef("Topic", "t")
-
-
 def test_mounted_config_map_is_read() -> None:
     # Kubernetes mounts one as links by way of a hidden folder, which it replaces as a whole.
     write_files({"..2026_11_01/a.yaml": WHOLE, "..2026_11_01/b.yaml": topic(f"{{{COUNTS}}}", "u")})
@@ -357,36 +298,6 @@ def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
             assert list_problems({}) == [f"{place}:1:1: cannot be read: Permission denied"]
 
 
-# --- what was meant ----------------------------------------------------------------------------------
-
-
-def test_intent_has_remaining_manifest_fields() -> None:
-    desired = load_one(
-        topic(
-            f"{{{COUNTS}, keyed: false, deletionProtection: true, undeclared: reset, "
-            "skew: {maxKeyShare: 0.1}}",
-            metadata=", labels: {tier: 010, team: yes}, "
-            'annotations: {kafkaform/allow: "retention-cut: hold ended, T-1\\n\\ndelete: unused"}',
-        )
-    )
-    intent = desired.intent
-    assert intent.keyed is False
-    assert intent.deletion_protection is True
-    assert intent.undeclared is Undeclared.RESET
-    assert intent.labels == {"tier": "010", "team": "yes"}
-    assert intent.allow == {"retention-cut": "hold ended, T-1", "delete": "unused"}
-    assert intent.spec["skew"] == {"maxKeyShare": 0.1}
-    assert load_one(WHOLE).intent.keyed is None
-
-
-def test_tombstones_need_no_counts() -> None:
-    assert load_one(topic("{state: absent}")).state is None
-    assert load_one(topic(f"{{{COUNTS}, state: present}}")).state is not None
-    name = "n" * 5000
-    desired = load_one("\ufeff" + topic(f"{{{COUNTS}}}", name).replace("\n", "\r\n"))
-    assert desired.ref.name == name
-
-
 # --- layers ------------------------------------------------------------------------------------------
 
 LAYERED = f"""{{{COUNTS}, retention: 2d, config: {{segment.ms: 2h, max.message.bytes: 2MiB}},
@@ -426,28 +337,6 @@ def test_more_specific_layer_overrides() -> None:
     }
     assert (dev.intent.keyed, dev.intent.undeclared) == (False, Undeclared.REPORT)
     assert (prod.intent.keyed, prod.intent.undeclared) == (True, Undeclared.KEEP)
-
-
-def test_overrides_without_environment_are_refused() -> None:
-    manifest = topic(f"{{{COUNTS}, overrides: {{dev: {{}}, prd: {{}}}}}}")
-    (problem,) = list_problems({"a.yaml": manifest})
-    assert problem.startswith("t/a.yaml:4:45: ")
-    assert "--environment (dev, prd)" in problem
-    (problem,) = list_problems({}, Context(ENVIRONMENTS, "dev"))
-    assert problem.startswith("t/a.yaml:4:66: ")
-    assert "did you mean 'prod'?" in problem
-    assert list_places(list_problems({}, Context((), "dev"))) == ["a.yaml:4:57", "a.yaml:4:66"]
-    # Without a configuration file there is no closed list.
-    assert load([Path("t")], Context(None, "dev"))
-    write_files({"a.yaml": topic("{partitions: 1, config: {retention.ms: x}}")})
-    with pytest.raises(InvalidInput) as caught:
-        load_all([Path("t")], [Context(ENVIRONMENTS, name) for name in ENVIRONMENTS])
-    assert len(caught.value.problems) == 2
-    assert str(caught.value) == "2 problems in the input"
-    low: Layer = {"a": 1, "config": {"x": "1", "y": "1"}}
-    high: Layer = {"b": 2, "config": {"y": None}}
-    assert merge([low, high]) == {"a": 1, "b": 2, "config": {"x": "1", "y": None}}
-    assert low == {"a": 1, "config": {"x": "1", "y": "1"}}
 
 
 FRAGMENTS = """\

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-
-from kafkaform.config.client_properties.table import ALIASES, PROPERTIES
-from kafkaform.core import kafka_configs
-from kafkaform.resources import KINDS
-from scripts import generate_schemas
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = sorted((ROOT / "schemas").glob("*.json"))
@@ -47,13 +40,6 @@ def count_errors(**document: object) -> int:
     return len(list(CONFIG.iter_errors({**head, **document})))
 
 
-def test_schema_of_defaults_and_policies_has_every_kind() -> None:
-    for kind in KINDS:
-        for name, errors in ((kind, 0), (f"{kind}s", 2)):
-            policy = {"name": "p", "kind": name, "message": "No.", "require": {"labels": ["team"]}}
-            assert count_errors(defaults={name: {"deletionProtection": True}}, policies=[policy]) == errors
-
-
 @pytest.mark.parametrize(
     ("kind", "spec", "is_valid"),
     [
@@ -69,43 +55,3 @@ def test_schema_of_defaults_and_policies_has_every_kind() -> None:
 )
 def test_schema_checks_defaults_as_spec(kind: str, spec: dict[str, object], is_valid: bool) -> None:
     assert count_errors(defaults={kind: spec}) == (0 if is_valid else 1)
-
-
-def test_stale_schema_file_is_found_and_rewritten(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path in SCHEMAS:
-        shutil.copy(path, tmp_path)
-    monkeypatch.setattr(generate_schemas, "FOLDER", tmp_path)
-    topic = tmp_path / "topic.schema.json"
-    whole = topic.read_text("utf-8")
-    stale = whole.replace('"retention.ms"', '"retention.secs"')
-    assert stale != whole
-    topic.write_text(stale, "utf-8")
-    monkeypatch.setattr(sys, "argv", ["generate_schemas.py", "--check"])
-    assert generate_schemas.main() == 1
-    assert "topic.schema.json: stale" in capsys.readouterr().out
-    assert topic.read_text("utf-8") == stale
-    monkeypatch.setattr(sys, "argv", ["generate_schemas.py"])
-    assert generate_schemas.main() == 0
-    assert topic.read_text("utf-8") == whole
-
-
-def test_schemas_have_every_config_and_client_property() -> None:
-    config = read("topic")["$defs"]["config"]["properties"]
-    known = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
-    assert (
-        set(config)
-        == (known | kafka_configs.retired_configs("topics").keys()) - kafka_configs.REASSIGNMENT_KEYS
-    )
-    assert config["retention.ms"]["default"] == "7d"
-    assert "discard old log segments" in config["retention.ms"]["description"]
-    assert config["cleanup.policy"]["examples"] == ["compact", "delete"]
-    for name, key in kafka_configs.topic_configs().items():
-        if "default" in config.get(name, {}):
-            offered = config[name]["default"]
-            text = str(offered).lower() if isinstance(offered, bool) else str(offered)
-            assert kafka_configs.canonical(key, text) == kafka_configs.canonical(key, str(key.default)), name
-    client = read("config")["$defs"]["client"]["properties"]
-    assert set(client) == set(PROPERTIES) | set(ALIASES)
-    assert "SASL_SSL" in client["security.protocol"]["examples"]

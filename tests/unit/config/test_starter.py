@@ -48,23 +48,6 @@ def test_manifests_load_in_each_environment(tmp_path: Path) -> None:
     assert replication == {"dev": {1}, "prod": {3}}
 
 
-def test_commented_settings_of_starter_can_be_uncommented(tmp_path: Path) -> None:
-    write_starter(tmp_path)
-    path = tmp_path / "kafkaform.yaml"
-    text = path.read_text("utf-8")
-    assert "The first line that\n    # `kafkaform plan` prints shows it" in text
-    lines = text.replace("    # clusterId: ", "    clusterId: ").splitlines()
-    start = lines.index("  # prod:")
-    end = lines.index("", start)
-    lines[start:end] = [line.replace("# ", "", 1) for line in lines[start:end]]
-    path.write_text("\n".join(lines), "utf-8")
-    dev, prod = read_settings(path).clusters.values()
-    assert dev.cluster_id == "4L6g3nShT-eMCtK--X86sw"
-    assert dev.client.describe() == {"bootstrap.servers": "127.0.0.1:9092"}
-    assert prod.environment == "prod"
-    assert "partition-increase-compacted" in prod.forbid
-
-
 @pytest.mark.parametrize("present", sorted(FILES - {".gitignore"}))
 def test_existing_file_stops_starter(tmp_path: Path, present: str) -> None:
     (tmp_path / present).parent.mkdir(exist_ok=True)
@@ -75,15 +58,6 @@ def test_existing_file_stops_starter(tmp_path: Path, present: str) -> None:
     assert present in caught.value.message
     assert str(caught.value.hint).startswith("give another folder, or add --schemas")
     assert files_below(tmp_path) == before
-
-
-def test_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
-    (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
-    starter = write_starter(tmp_path)
-    assert set(files_below(tmp_path)) == FILES
-    assert starter.ignore == (".kafkaform/", "plan.json", "skew.json")
-    assert set(starter.files) == FILES - {".gitignore"}
-    assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
 
 
 def test_starter_files_are_removed_after_failed_write(tmp_path: Path) -> None:
@@ -106,28 +80,15 @@ def test_concurrently_created_file_is_not_overwritten(
     assert files_below(tmp_path) == before
 
 
-def test_init_lists_files_and_next_commands(tmp_path: Path) -> None:
-    result = CliRunner().invoke(init, [str(tmp_path / "my repo")])
-    assert result.exit_code == 0
-    for name in FILES:
-        assert name in result.stdout
-    commands = [line.strip() for line in result.stdout.partition("Next:\n")[2].splitlines()]
-    assert commands[0] == f"cd '{tmp_path / 'my repo'}'"
-    assert [" ".join(line.split()[:2]) for line in commands[1:]] == [
-        "kafkaform dev",
-        "kafkaform plan",
-        "kafkaform apply",
-    ]
-
-
 def test_init_works_in_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".gitignore").touch()
+    (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
     result = CliRunner().invoke(init, [])
     assert result.exit_code == 0
     assert "cd " not in result.stdout
     assert "It should contain: .kafkaform/, plan.json" in result.stdout
-    assert (tmp_path / "kafkaform.yaml").exists()
+    assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
+    assert set(files_below(tmp_path)) == FILES
 
 
 def test_existing_repository_gets_schemas_and_modelines(tmp_path: Path) -> None:

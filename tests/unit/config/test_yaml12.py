@@ -95,18 +95,6 @@ def test_scalars_below_verbatim_key_keep_text(text: str) -> None:
     }
 
 
-def test_keys_are_text_and_null_stays_null_below_verbatim_key() -> None:
-    data = parse_one("config: {a: null, b: ~, c: , d: 'null', e: ''}", frozenset({"config"}))
-    assert data == {"config": {"a": None, "b": None, "c": None, "d": "null", "e": ""}}
-    assert parse_one("1: a\ntrue: b\nnull: c\n0.50: d\n? e\n: f") == {
-        "1": "a",
-        "true": "b",
-        "null": "c",
-        "0.50": "d",
-        "e": "f",
-    }
-
-
 def test_documents_and_locations_are_read() -> None:
     assert parse_one(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n") == {"a": 1, "b": [2]}
     documents, _ = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n")
@@ -130,26 +118,17 @@ def test_documents_and_locations_are_read() -> None:
 
 REFUSED: dict[str, bytes | str] = {
     "tab": "a:\n\tb: 1\n",
-    "tab after spaces": "a:\n  \tb: 1\n",
     "tab that is not the fault": "key:\tvalue: x",
     "duplicate key": "a: 1\nb: 2\na: 3\n'a': 4\n",
-    "duplicate keys deep down": "x:\n- {a: 1, a: 2}\n",
     "merge key": "a: &a {b: 1}\nc:\n  <<: *a\n",
     "python object": "a: !!python/object/apply:os.system [ls]\n",
-    "include": "a: !include x.yaml\n",
-    "core tag": "a: !!str 12\n",
     "tag of a key": "!!str a: 12\n",
-    "tag of a mapping": "!!map {a: 1}\n",
-    "binary": "a: !!binary aGk=\n",
     "key that is a list": "? [a]\n: 1\n",
     "key that is a mapping": "{{a: b}: c}\n",
     "recursive alias": "a: &a [*a]\n",
-    "recursive alias in a mapping": "a: &a\n  b: {c: *a}\n",
     "unknown alias": "a: *b\n",
     "control character": "a: 1\nb: é\x01\n",
-    "control character after a byte order mark": b"\xef\xbb\xbfa: \x00\n",
     "latin-1": "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
-    "latin-1 after a byte order mark": b"\xef\xbb\xbfa: \xff",
     "utf-16": "a: 1\n".encode("utf-16"),
     "surrogate": b"a: \xed\xa0\x80",
     "bracket": "\r\ra: ]",
@@ -162,16 +141,12 @@ SPEC = "spec:\n  partitions: 3\n"
 
 SLIPS = {
     "indented too little": SPEC + " replicationFactor: 1\n",
-    "indented too much": SPEC + "    replicationFactor: 1\n",
     "no space after a colon": "spec:\n  partitions:3\n  replicationFactor: 1\n",
     "a colon in a value": "note: this: is bad\n",
-    "the first line indented": " a: 1\nb: 2\n",
     "an item among keys": "a: 1\n- b\n",
     "a brace that is never closed": "spec: {a: 1, b: 2\n",
-    "four dashes": "a: 1\n----\n",
     "a directive without a document": "%YAML 1.2\na: 1\n",
     "indented unlike the lines around a comment": "a:\n    b: 1\n  # c\n  d: 2\n",
-    "a word alone": "a: 1\nword\nb: 2\n",
     "a Windows path": 'a: "C:\\data"\n',
 }
 
@@ -350,7 +325,23 @@ def test_deep_nesting_does_not_crash_the_interpreter() -> None:
     }
 
 
-def check_places(raw: bytes) -> None:
+CHARACTERS = "a[]{},|>'\"#1~\\@`é\n\t\r\x00\x85\u2028\ufeff"
+YAML_BITES = [
+    *CHARACTERS,
+    *("b: ", ": ", "- ", "? ", "\n  ", "&a ", "*a", "!t ", "!!str ", "---\n", "...\n", "%YAML 1.2\n", "<<: "),
+]
+YAML_LIKE = st.lists(st.sampled_from(YAML_BITES), max_size=40).map(lambda bites: "".join(bites).encode())
+
+
+@given(st.binary(max_size=200) | YAML_LIKE)
+@example(b"\xef\xbb\xbf")
+@example(b"%YAML 9.9\n---\na")
+@example(b"&a &b c")
+@example(b"? ? ?")
+@example(b"a: *a")
+@example(b"- &a\n- *a")
+@example(b"!<> a")
+def test_any_bytes_give_documents_or_problems(raw: bytes) -> None:
     problems: list[Problem] = []
     for document in read_documents(raw, "f", problems.append):
         document.locate(["a", 0])
@@ -360,27 +351,3 @@ def check_places(raw: bytes) -> None:
         assert problem.location.line >= 1
         assert problem.location.column >= 1
         assert "\n" not in str(problem)
-
-
-@given(st.binary(max_size=200))
-@example(b"\xef\xbb\xbf")
-@example(b"%YAML 9.9\n---\na")
-@example(b"&a &b c")
-@example(b"? ? ?")
-@example(b"a: *a")
-@example(b"- &a\n- *a")
-@example(b"!<> a")
-def test_any_bytes_give_documents_or_problems(raw: bytes) -> None:
-    check_places(raw)
-
-
-CHARACTERS = "a[]{},|>'\"#1~\\@`é\n\t\r\x00\x85\u2028\ufeff"
-YAML_BITES = [
-    *CHARACTERS,
-    *("b: ", ": ", "- ", "? ", "\n  ", "&a ", "*a", "!t ", "!!str ", "---\n", "...\n", "%YAML 1.2\n", "<<: "),
-]
-
-
-@given(st.lists(st.sampled_from(YAML_BITES), max_size=40).map("".join))
-def test_any_yaml_like_text_gives_documents_or_problems(text: str) -> None:
-    check_places(text.encode())

@@ -45,7 +45,6 @@ def decide(acls: str, request: str, settings: AuthorizerSettings = CLOSED) -> tu
         ("User:a Read x; -User:a Describe x", "User:a Describe x", False),
         ("User:a Read x; -User:a Describe x", "User:a Read x", True),
         ("User:a Read x; -User:* All *", "User:a Read x", False),
-        ("-User:a Read x; User:a Describe x", "User:a Describe x", True),
         ("User:a Read x 10.0.0.1", "User:a Read x", False),
         ("User:a Read x 10.0.0.1", "User:a Read x 10.0.0.1", True),
         ("User:a Read x; -User:a Read x 10.0.0.1", "User:a Read x 10.0.0.1", False),

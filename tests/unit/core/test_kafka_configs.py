@@ -5,29 +5,16 @@ from typing import Any
 import pytest
 
 from kafkaform.core.kafka_configs import (
-    REASSIGNMENT_KEYS,
     ConfigType,
     canonical,
     cluster_defaults,
     consumer_configs,
-    group_configs,
     is_vendor,
-    kafka_version,
     retired_configs,
     topic_configs,
 )
 
 RETENTION = "retention.ms"
-
-
-def test_keys_of_topics_and_groups_are_complete() -> None:
-    topics, groups = topic_configs(), group_configs()
-    assert kafka_version() == "4.3.1"
-    assert topics.keys() >= REASSIGNMENT_KEYS | {"retention.ms", "cleanup.policy", "remote.storage.enable"}
-    assert {name for name, key in topics.items() if key.internal} == {"internal.segment.bytes"}
-    sessions = {"consumer.session.timeout.ms", "share.auto.offset.reset", "streams.num.standby.replicas"}
-    assert groups.keys() >= sessions
-    assert all(name == key.name and key.documentation for name, key in {**topics, **groups}.items())
 
 
 @pytest.mark.parametrize(
@@ -53,70 +40,6 @@ def test_keys_have_limits_and_canonical_defaults() -> None:
     for name, key in consumer_configs().items():
         if key.default is not None:
             assert canonical(key, key.default) == key.default, name
-
-
-def test_consumer_configs_are_complete() -> None:
-    consumers = consumer_configs()
-    assert {"group.id", "max.poll.records", "share.acquire.mode", "ssl.keystore.location"} <= consumers.keys()
-    assert {name for name, key in consumers.items() if key.internal} == {
-        "internal.throw.on.fetch.stable.offset.unsupported"
-    }
-    assert all(name == key.name for name, key in consumers.items())
-    assert all(key.documentation for key in consumers.values() if not key.internal)
-    assert consumers["max.poll.records"].default == "500"
-    assert consumers["partition.assignment.strategy"].default == (
-        "org.apache.kafka.clients.consumer.RangeAssignor,"
-        "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
-    )
-    assert consumers["isolation.level"].valid_values == ("read_committed", "read_uncommitted")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("max.poll.interval.ms", "5m", "300000"),
-        ("fetch.max.bytes", "5MiB", "5242880"),
-        ("group.protocol", "CONSUMER", "consumer"),
-        ("security.protocol", "sasl_ssl", "SASL_SSL"),
-        ("share.acquire.mode", "record_limit", "RECORD_LIMIT"),
-        ("auto.offset.reset", "by_duration:PT6H", "by_duration:PT6H"),
-        ("auto.offset.reset", "none", "none"),
-        ("partition.assignment.strategy", "range , a.B", "range,a.B"),
-        ("sasl.login.refresh.window.factor", "0.50", "0.5"),
-    ],
-)
-def test_consumer_values_become_canonical(name: str, text: str, value: str) -> None:
-    assert canonical(consumer_configs()[name], text) == value
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("auto.offset.reset", "EARLIEST"),
-        ("auto.offset.reset", "by_duration:6h"),
-        ("group.instance.id", ""),
-        ("isolation.level", "READ_COMMITTED"),
-        ("group.protocol", "share"),
-        ("max.poll.records", "0"),
-        ("sasl.login.refresh.window.factor", "0.4"),
-    ],
-)
-def test_invalid_consumer_values_are_refused(name: str, text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{name}: "):
-        canonical(consumer_configs()[name], text)
-
-
-@pytest.mark.parametrize(
-    ("known", "name", "since"),
-    [
-        (topic_configs, "retention.ms", None),
-        (group_configs, "consumer.session.timeout.ms", "4.0"),
-        (group_configs, "share.delivery.count.limit", "4.3"),
-        (consumer_configs, "share.acquire.mode", "4.2"),
-    ],
-)
-def test_config_has_its_first_version(known: Any, name: str, since: str | None) -> None:
-    assert known()[name].since == since
 
 
 def test_defaults_are_immutable_and_canonical() -> None:

@@ -31,9 +31,8 @@ PLURAL = re.compile(
     r" (?:(?:more|other|distinct|of|its|the|equal|sampled|declared|refused|idle) )*"
     rf"(?:{'|'.join(f'{noun}s' for noun in NOUNS.split())})\b"
 )
-VERB = re.compile(
-    r" (?:is|are|was|were|has|have|does|do|needs?|stays?|differs?|lacks?|fits?|reads?|holds?|keeps?|moves?)\b"
-)
+
+
 SHARES = re.compile(
     r"(?:percent|share|format_estimate|times_mean|rounded_size|_human|human|_either|format_known)\("
 )
@@ -75,17 +74,6 @@ NEVER_ONE = {
 beside the message excludes. Every other one is worded by `counted`."""
 
 
-AGREEING = {
-    ("kafkaform/cluster/kafka/topic_sources.py", "counted(len(names), 'topic')"),
-    ("kafkaform/report/skew_values.py", "counted(present, 'partition')"),
-    ("kafkaform/rules/health.py", "counted(total, 'partition')"),
-    ("kafkaform/resources/consumer_group/risk.py", "counted(before - after, 'record')"),
-    ("kafkaform/rules/health.py", "counted(len(topics), 'topic')"),
-    ("spark_validation/key_counts.py", "count"),
-}
-"""Numbers that are followed by a verb whose subject is another word, or that cannot be 1."""
-
-
 def find_numbers_before(words_pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Find the file and the expression of each number that a message has such words behind."""
     sources = {**parse_sources("kafkaform"), **parse_sources("spark_validation")}
@@ -105,21 +93,6 @@ def test_numbers_before_nouns_use_counted() -> None:
     for path, number in find_numbers_before(PLURAL):
         found.setdefault(path, set()).add(number)
     assert found == NEVER_ONE
-
-
-def test_verbs_after_counts_agree() -> None:
-    counts = re.compile(r"counted\(|len\(|.*\bcounts?\b")
-    assert {(path, text) for path, text in find_numbers_before(VERB) if counts.match(text)} == AGREEING
-
-
-def test_and_joins_are_limited_to_two_modules() -> None:
-    joined = {
-        path
-        for package in ("kafkaform", "spark_validation")
-        for path in parse_sources(package)
-        if '" and ".join' in (ROOT / path).read_text("utf-8")
-    }
-    assert joined == {"kafkaform/apply/moves/throttles.py", "kafkaform/rules/group_topics.py"}
 
 
 def test_field_function_matches_class_kind() -> None:

@@ -8,20 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.model import Desired, FieldValue, Intent, Observation, Observed, ResourceRef, State
+from kafkaform.core.model import FieldValue, ResourceRef, State
 from kafkaform.inspect.comparison import (
     ComparedResource,
     Comparison,
     FieldDifference,
-    InheritedDifference,
     ResourceDifference,
     Side,
     compare_sides,
-    declared_states,
-    select_live_resources,
 )
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
-from kafkaform.resources.groups import Group, Position
 from tests.support.builds import builds
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import names, paths, states, values
@@ -69,19 +65,6 @@ def test_equal_values_are_same_and_unset_values_are_not() -> None:
     assert not fields(compare(state(retention_ms=DAY), state()))["config.retention.ms"].same_effect
 
 
-def test_inherited_and_declared_differences_are_expected() -> None:
-    a = {topic(name): ComparedResource(state(), {"config.retention.ms": DAY}) for name in "xyz"}
-    b = {topic(name): ComparedResource(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
-    comparison = compare_sides(Side("dev", a), Side("prod", b))
-    assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
-    assert (comparison.same, comparison.unexpected) == (3, True)
-    dev, prod = state(3, retention_ms=DAY), state(12)
-    comparison = compare(dev, prod, wanted=(dev, prod))
-    assert all(field.as_declared for field in fields(comparison).values())
-    assert not comparison.unexpected
-    assert render_comparison(comparison).plain.count("as declared\n") == 2
-
-
 def test_unapplied_and_unknown_fields_are_marked() -> None:
     comparison = compare(state(12), state(3), wanted=(state(12), state(12)))
     assert fields(comparison)["partitions"].note == "prod not as declared"
@@ -114,47 +97,6 @@ def test_resource_on_single_side_is_reported(
     expected = ResourceDifference(topic("t"), True, False, (), as_declared, remark, state())
     assert comparison.differences == (expected,)
     assert "1 only in dev" in render_comparison(comparison).plain
-
-
-def test_group_comparison_has_protocol_and_configs_without_offsets() -> None:
-    ref = ResourceRef("ConsumerGroup", "g")
-
-    def things(protocol: str, offset: int, timeout: str) -> dict[ResourceRef, ComparedResource]:
-        group = Group("g", protocol, "Empty", positions=(Position("t", 0, offset),))
-        fields: State = {
-            "config.consumer.session.timeout.ms": timeout,
-            "offsets.t": "committed",
-            "offsets.t:0": offset,
-        }
-        return select_live_resources(Observation({ref: Observed(ref, None, fields, live=group)}), {ref})
-
-    comparison = compare_sides(
-        Side("dev", things("classic", 1, "50000")), Side("prod", things("consumer", 99, "60000"))
-    )
-    assert [*fields(comparison)] == ["config.consumer.session.timeout.ms", "protocol"]
-
-
-def test_missing_protocol_and_unselected_resources_are_not_compared() -> None:
-    ref = ResourceRef("ConsumerGroup", "g")
-    configs: State = {"config.consumer.session.timeout.ms": "50000"}
-    comparison = compare_sides(
-        Side("dev", {ref: ComparedResource(configs)}),
-        Side("prod", {ref: ComparedResource({**configs, "protocol": "classic"})}),
-    )
-    assert comparison.same == 1
-    fields: State = {"partitions": 1, "config.leader.replication.throttled.replicas": "0:1"}
-    seen = Observation({topic(name): Observed(topic(name), None, fields) for name in "ab"})
-    assert select_live_resources(seen, {topic("a")}) == {topic("a"): ComparedResource({"partitions": 1})}
-
-
-def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
-    group = ResourceRef("ConsumerGroup", "g")
-    desired = [
-        Desired(topic("a"), {"partitions": 1, "config.segment.ms": None}),
-        Desired(topic("gone"), None),
-        Desired(group, {}, Intent(spec={"protocol": "consumer"})),
-    ]
-    assert declared_states(desired) == {topic("a"): {"partitions": 1}, group: {"protocol": "consumer"}}
 
 
 def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:

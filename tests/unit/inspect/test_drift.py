@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from kafkaform.audit.trail import Trail
-from kafkaform.core.model import Desired, Diagnostic, FieldChange, ResourceRef, Severity, Undeclared
+from kafkaform.core.model import Desired, FieldChange, ResourceRef
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import (
@@ -16,53 +16,26 @@ from kafkaform.inspect.drift import (
     DriftCause,
     DriftVerdict,
     Unmanaged,
-    find_drift,
     find_history,
     has_drift,
     plan_adoption,
 )
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
-from tests.support.plans.drift import NO_RECORD, drift_in, drifts
-from tests.support.plans.scenes import DAY, WEEK, Watched, absent, create_topic, declare_topic, topic
+from tests.support.plans.drift import drift_in, drifts
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    Watched,
+    absent,
+    create_topic,
+    declare_placement,
+    declare_topic,
+    topic,
+)
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
-
-
-def test_undeclared_config_is_drift_and_kept(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=DAY, segment_ms=DAY)
-    create_topic(memory, "b", segment_ms=DAY)
-    drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b"), declare_topic("c", 3))
-    a, b, _ = drift.resources
-    assert [(field.change.path, field.left_alone) for field in a.fields] == [
-        (RETENTION, False),
-        ("config.segment.ms", True),
-    ]
-    assert a.planned is not None
-    (first,) = b.fields
-    assert (first.change.before, first.change.after, first.declared, first.left_alone) == (
-        DAY,
-        None,
-        False,
-        True,
-    )
-    assert b.planned is None
-    assert drift.unchanged == 0
-    assert has_drift(drift.plan)
-
-
-@pytest.mark.parametrize(
-    ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
-)
-def test_undeclared_configs_follow_undeclared_setting(
-    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
-) -> None:
-    create_topic(memory, "a", segment_ms=DAY)
-    drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
-    assert drift.verdict is verdict
-    for drifted in drift.resources:
-        assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
 def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:
@@ -91,12 +64,6 @@ def test_unreadable_resource_is_unknown_not_missing(memory: MemoryCluster) -> No
     memory.hide(topic("a"))
     drift = drift_in(memory, declare_topic("a"))
     assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
-
-
-def test_manifest_findings_are_not_drift_notes() -> None:
-    diagnostics = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
-    drift = find_drift(Plan("memory", diagnostics=diagnostics), [], NO_RECORD)
-    assert [note.code for note in drift.notes] == ["KF411"]
 
 
 @given(drifts())
@@ -162,13 +129,6 @@ def test_interrupted_move_is_cause_of_remaining_drift(
         assert history.last.run == "run1"
 
 
-def test_values_are_compared_as_kafka_does() -> None:
-    story = Story()
-    story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})
-    change = FieldChange("config.cleanup.policy", "compact,delete", "delete")
-    assert find_history(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
-
-
 @pytest.mark.parametrize(
     ("actions", "missing", "present"),
     [
@@ -232,17 +192,11 @@ def test_mixed_replication_and_offsets_are_not_adopted(memory: MemoryCluster) ->
     assert committed.startswith("offsets.orders: ")
 
 
-def placing(desired: Desired, strategy: str, static: str | None = None) -> Desired:
-    state = dict(desired.state or {}) | ({"placement": static} if static else {})
-    return replace(
-        desired, state=state, intent=replace(desired.intent, spec={"placement": {"strategy": strategy}})
-    )
-
-
 def test_placement_drifts_only_if_declared(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 2, 2)
     (drifted,) = drift_in(memory, declare_topic("a", 2, 3)).resources
     assert [field.change.path for field in drifted.fields] == ["replicationFactor"]
-    (listed,) = drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3")).resources
+    drift = drift_in(memory, declare_placement(declare_topic("a", 2, 2), "static", "3:1,1:3"))
+    (listed,) = drift.resources
     assert [field.change.path for field in listed.fields] == ["placement"]
-    assert plan_adoption(drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3"))).edits == ()
+    assert plan_adoption(drift).edits == ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,8 +11,6 @@ from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, PermissionDenied, Unreachable
 from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
-from kafkaform.core.partitions import TopicPartition
-from kafkaform.core.transactions import TransactionReading
 from kafkaform.core.values import replace
 from kafkaform.inspect.health_check import (
     Examination,
@@ -24,9 +20,9 @@ from kafkaform.inspect.health_check import (
     await_health,
     critical_findings,
 )
-from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import FakeClock, Watched, create_topic, declare_topic
 
 WARNING = Diagnostic("KF306", Severity.WARNING, "w")
@@ -40,28 +36,9 @@ def memory(memory: MemoryCluster) -> MemoryCluster:
     return memory
 
 
-@dataclass
-class Saying(Watched):
-    """A cluster that says something else of its health, or nothing of its groups."""
-
-    changes: dict[str, Any] | None = None
-    groupless: ClusterError | None = None
-    transactionless: ClusterError | None = None
-    healths: int = 0
-
-    def health(self) -> Health:
-        self.healths += 1
-        return replace(self.cluster.health(), **(self.changes or {}))
-
-    def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
-        if self.transactionless is not None:
-            raise self.transactionless
-        return self.cluster.open_transactions(partitions)
-
-    def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        if self.groupless is not None:
-            raise self.groupless
-        return self.cluster.groups(names)
+def ailing(cluster: MemoryCluster, **changes: Any) -> Watched:
+    """A cluster that says something else of its health."""
+    return override(cluster, health=lambda: replace(cluster.health(), **changes))
 
 
 def target(brokers: int | None = None, cluster_id: str | None = None) -> ClusterSettings:
@@ -79,15 +56,12 @@ def codes(report: HealthReport) -> list[str]:
 @pytest.mark.parametrize(
     ("findings", "matters", "fail_on", "verdict"),
     [
-        ((), None, Severity.WARNING, HealthVerdict.HEALTHY),
         ((NOTE,), None, Severity.WARNING, HealthVerdict.HEALTHY),
         ((NOTE,), None, Severity.INFO, HealthVerdict.UNHEALTHY),
         ((WARNING,), None, Severity.WARNING, HealthVerdict.UNHEALTHY),
         ((WARNING,), None, Severity.ERROR, HealthVerdict.HEALTHY),
         ((replace(SICK, waived="meant"),), None, Severity.INFO, HealthVerdict.HEALTHY),
-        ((), False, Severity.WARNING, HealthVerdict.HEALTHY),
         ((), True, Severity.WARNING, HealthVerdict.UNKNOWN),
-        ((NOTE,), True, Severity.WARNING, HealthVerdict.UNKNOWN),
         ((SICK,), True, Severity.WARNING, HealthVerdict.UNHEALTHY),
     ],
 )
@@ -96,21 +70,6 @@ def test_health_verdict_follows_worst_finding(
 ) -> None:
     untold = () if matters is None else (UncheckedRule("KF301", "x", matters),)
     assert HealthReport(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
-
-
-def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
-    memory.commit("g", {("orders", 0): 0})
-    report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
-    assert (report.verdict, report.findings, report.unchecked) == (HealthVerdict.HEALTHY, (), ())
-    assert list(report.groups) == ["g"]
-
-
-def test_stopped_broker_findings_are_sorted_by_severity(memory: MemoryCluster) -> None:
-    memory.stop_broker(3)
-    wanted = (declare_topic("orders", 6, 3), group("g", members={"expected": 1}))
-    report = Examination(wanted, target=target(brokers=3)).examine(memory)
-    assert codes(report) == ["KF302", "KF303", "KF306", "KF307"]
-    assert report.verdict is HealthVerdict.UNHEALTHY
 
 
 def test_only_selected_rules_run_and_read(memory: MemoryCluster) -> None:
@@ -151,7 +110,7 @@ def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
     ],
 )
 def test_unreadable_part_is_unchecked_rule(memory: MemoryCluster, part: Part, told: dict[str, bool]) -> None:
-    cluster = Saying(memory, changes={"unread": {part: "denied"}})
+    cluster = ailing(memory, unread={part: "denied"})
     report = Examination().examine(cluster)
     assert {untold.code: untold.matters for untold in report.unchecked} == told
     assert {untold.what for untold in report.unchecked} == {f"{part}: denied"}
@@ -163,8 +122,8 @@ def test_unreadable_part_is_unchecked_rule(memory: MemoryCluster, part: Part, to
 
 def test_unsupported_part_does_not_affect_verdict(memory: MemoryCluster) -> None:
     why = "this cluster does not support DescribeLogDirs"
-    changes = {"unread": {Part.LOG_DIRS: why}, "not_offered": frozenset({Part.LOG_DIRS})}
-    report = Examination().examine(Saying(memory, changes=changes))
+    cluster = ailing(memory, unread={Part.LOG_DIRS: why}, not_offered=frozenset({Part.LOG_DIRS}))
+    report = Examination().examine(cluster)
     assert report.unchecked == (UncheckedRule("KF310", f"{Part.LOG_DIRS}: {why}", matters=False),)
     assert report.verdict is HealthVerdict.HEALTHY
 
@@ -188,17 +147,18 @@ def test_hanging_transaction_is_found(memory: MemoryCluster) -> None:
         report = Examination().examine(memory)
         assert (codes(report), report.verdict) == (["KF311"], HealthVerdict.UNHEALTHY)
         # Whoever has not asked for the rule does not wait for it, nor does an apply.
-        cluster = Saying(memory, transactionless=Unreachable("asked"))
+        cluster = override(memory, open_transactions=fail(Unreachable("asked")))
         assert Examination(only=frozenset({"KF303"})).examine(cluster).verdict is HealthVerdict.HEALTHY
         assert critical_findings(cluster, Settings(), None) == []
     assert codes(Examination().examine(memory)) == []
 
 
 def test_unreadable_transactions_are_unchecked(memory: MemoryCluster) -> None:
-    report = Examination().examine(Saying(memory, transactionless=Unreachable("denied")))
+    denied = override(memory, open_transactions=fail(Unreachable("denied")))
+    report = Examination().examine(denied)
     assert report.unchecked == (UncheckedRule("KF311", "open transactions: denied", matters=True),)
     assert report.verdict is HealthVerdict.UNKNOWN
-    silent = Saying(memory, changes={"quorum": Quorum(None)}, transactionless=Unreachable("asked"))
+    silent = override(ailing(memory, quorum=Quorum(None)), open_transactions=fail(Unreachable("asked")))
     (unchecked,) = [item for item in Examination().examine(silent).unchecked if item.code == "KF311"]
     assert unchecked.what.startswith("open transactions: ")
 
@@ -207,14 +167,14 @@ def test_leftover_throttles_are_found_unless_replicas_move(memory: MemoryCluster
     memory.set_throttles(Throttles({1: Rates(300)}, {"orders": ThrottledReplicas(frozenset({"0:1"}))}))
     report = Examination().examine(memory)
     assert (codes(report), report.verdict) == (["KF313", "KF313"], HealthVerdict.UNHEALTHY)
-    moving = Saying(memory, changes={"reassigning": {("orders", 0): (2,)}})
+    moving = ailing(memory, reassigning={("orders", 0): (2,)})
     assert codes(Examination().examine(moving)) == ["KF309"]
     memory.clear_throttles(memory.throttles(["orders"]))
     assert codes(Examination().examine(memory)) == []
 
 
 def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
-    cluster = Saying(memory, groupless=PermissionDenied("not authorised"))
+    cluster = override(memory, groups=fail(PermissionDenied("not authorised")))
     report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
     assert report.findings == ()
     for rule, code in zip(report.unchecked, ("KF307", "KF315"), strict=True):
@@ -222,7 +182,7 @@ def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
 
 
 def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> None:
-    cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
+    cluster = override(ailing(memory, quorum=Quorum(None)), groups=fail(Unreachable("asked")))
     report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
     assert {untold.code for untold in report.unchecked} == {
@@ -234,27 +194,6 @@ def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> No
         "KF315",
     }
     assert cluster.readings == []
-
-
-def test_critical_findings_need_single_health_reading(memory: MemoryCluster) -> None:
-    cluster = Saying(memory, groupless=Unreachable("asked"))
-    assert critical_findings(cluster, Settings(), target(3)) == []
-    memory.stop_broker(3)
-    assert [f.code for f in critical_findings(cluster, Settings(), target(3))] == ["KF303"]
-    assert (cluster.healths, cluster.readings) == (2, [])
-
-
-@pytest.mark.parametrize(
-    ("examination", "runs"),
-    [
-        (Examination(), False),
-        (Examination(only=frozenset({"KF312"})), True),
-        (Examination(only=frozenset({"KF301"})), False),
-        (Examination(settings=Settings(rules={"KF312": "warning"})), True),
-    ],
-)
-def test_slow_rule_runs_only_on_request(examination: Examination, runs: bool) -> None:
-    assert (examination.severities.get("KF312") != "off") is runs
 
 
 WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
@@ -287,14 +226,3 @@ def test_waiting_ends_with_health_or_timeout() -> None:
     assert max(clock.naps) == 5.0
     with pytest.raises(Unreachable):
         wait_for_cluster(ILL, DOWN, timeout_s=30)
-
-
-def test_zero_timeout_reads_once() -> None:
-    last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
-    assert (last, progress, clock.naps) == (ILL, [], [])
-
-    def examine() -> HealthReport:
-        raise KafkaformError("another cluster")
-
-    with pytest.raises(KafkaformError, match="another cluster"):
-        await_health(examine, 300, lambda _: None, FakeClock().clock)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
@@ -13,13 +11,12 @@ from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.model import ResourceRef, Status, Update
 from kafkaform.core.offset_spec import Latest, parse_offset
-from kafkaform.core.partitions import TopicPartition
 from kafkaform.core.plans import Plan
-from kafkaform.core.transactions import TransactionReading
 from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, create_topic
+from tests.support.plans.moves import fail, override
+from tests.support.plans.scenes import FakeClock, create_topic
 
 NOW = 1_000_000
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -137,15 +134,10 @@ def test_skipped_open_transaction_is_noted(cluster: MemoryCluster) -> None:
 
 
 def test_open_transaction_with_unreadable_producer_is_noted(cluster: MemoryCluster) -> None:
-    class Few(Watched):
-        """A cluster that does not tell of transactions."""
-
-        def open_transactions(self, _: Collection[TopicPartition]) -> TransactionReading:
-            raise KafkaformError("this login is not possible")
-
+    silent = override(cluster, open_transactions=fail(KafkaformError("this login is not possible")))
     with cluster.transaction("a", 1):
         cluster.write("a", 1, 3)
-        made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
+        made = make_reset(ResetRequest("g", Latest()), silent, Settings(), None, NOW)
         ((message, _),) = list_skipped(made)
         assert message.startswith("a transaction has been open in a:1 from offset 100")
 
@@ -165,12 +157,6 @@ def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
     assert planned.plan.changes == ()
     assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
     assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
-
-
-def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
-    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
-    planned = make_reset(request, cluster, Settings(), None, NOW)
-    assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
 
 
 def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
@@ -218,13 +204,6 @@ def test_reset_is_carried_out_once(cluster: MemoryCluster) -> None:
     cluster.commit("g", {("a", 0): 20, ("a", 1): 20})
     assert apply_again(plan, cluster) == [Result.MOVED]
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
-
-
-def test_completed_reset_needs_no_consent(cluster: MemoryCluster) -> None:
-    plan = reset(cluster, "earliest").plan
-    assert apply_again(plan, cluster) == [Result.NEEDS_CONSENT]
-    cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
-    assert apply_again(plan, cluster) == [Result.ALREADY]
 
 
 def test_member_joined_since_plan_stops_reset(cluster: MemoryCluster) -> None:

@@ -3,55 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
 from kafkaform.core.errors import PermissionDenied, Unreachable
-from kafkaform.core.model import (
-    DataSize,
-    Desired,
-    Diagnostic,
-    Intent,
-    Observation,
-    Observed,
-    ResourceRef,
-    Severity,
-    State,
-)
+from kafkaform.core.model import Desired, Diagnostic, Intent, Observation, Observed, ResourceRef, Severity
 from kafkaform.inspect.resource_status import Selection, assemble, list_shown_kinds, read_status
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group, GroupReading, Position
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.subject.operations import AlterSubject
 from kafkaform.resources.subject.schema import RegisteredSchema
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
+from tests.support.plans.scenes import create_topic, topic
 from tests.support.plans.scenes import group_ref as group
-from tests.support.plans.scenes import topic
 
 IGNORED = NameGlobs(("__*", "*-changelog"))
 
 
 def build_desired(ref: ResourceRef, **spec: object) -> Desired:
     return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
-
-
-def test_quotas_are_read_if_kind_is_selected() -> None:
-    ref = ResourceRef("ClientQuota", "user=ada")
-    cluster = MemoryCluster()
-    assert cluster.execute([AlterQuota(ref, {"producer_byte_rate": "1000"})]) == [None]
-    assert list_shown_kinds([build_desired(topic("orders"))]) == ("Topic", "ConsumerGroup")
-    kinds = list_shown_kinds([build_desired(ref)])
-    report = read_status(cluster, [build_desired(ref)], Selection(kinds=kinds))
-    (quota,) = report.others
-    assert (quota.ref, quota.declared, quota.team) == (ref, True, "checkout")
-    assert quota.observed is not None
-    assert quota.observed.state == {"config.producer_byte_rate": "1000"}
-    (undeclared,) = read_status(cluster, None, Selection(kinds=(ref.kind,))).others
-    assert undeclared.declared is None
-    assert read_status(cluster, None, Selection(kinds=(topic("orders").kind,))).others == ()
 
 
 @pytest.mark.parametrize(("globs", "others"), [((), 2), (("orders",), 0), (("orders-key",), 1)])
@@ -90,43 +62,6 @@ def reading(*topics_by_group: tuple[str, str], **denied: str) -> GroupReading:
         for name, read in topics_by_group
     }
     return GroupReading(groups, denied)
-
-
-class Answers(MemoryCluster):
-    """A cluster that answers what it is told to, and remembers what it was asked."""
-
-    def __init__(
-        self, observation: Observation, groups: GroupReading | Exception, sizes: int | Exception | None = 7
-    ) -> None:
-        super().__init__()
-        self.observation = observation
-        self.answer = groups
-        self.size = sizes
-        self.requested: list[Collection[str] | None] = []
-
-    def observe(
-        self,
-        refs: Collection[ResourceRef],
-        also: Callable[[ResourceRef], bool] = none_besides,
-        *,
-        kinds: Collection[str] = (),
-        declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,  # noqa: ARG002
-    ) -> Observation:
-        wanted = {ref for ref in self.observation.inventory if ref in refs or also(ref)}
-        seen = {ref: value for ref, value in self.observation.resources.items() if ref in wanted}
-        inventory = frozenset(ref for ref in self.observation.inventory if ref.kind in kinds)
-        return Observation(seen, inventory, self.observation.invisible, self.observation.diagnostics)
-
-    def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        self.requested.append(names)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
-        if isinstance(self.size, Exception):
-            raise self.size
-        return {} if self.size is None else {resource.ref: DataSize(self.size, 1) for resource in resources}
 
 
 @pytest.mark.parametrize(
@@ -177,17 +112,6 @@ def test_declared_and_live_resources_are_distinguished() -> None:
     assert made.groups[0].declared is None
 
 
-def test_topic_lists_consumers_outside_selection() -> None:
-    made = assemble(
-        live("orders", "@g", "@h"),
-        reading(("g", "orders"), ("h", "orders")),
-        {},
-        None,
-        Selection(("orders",)),
-    )
-    assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
-
-
 def test_missing_name_suggests_nearest() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None
@@ -212,28 +136,17 @@ def test_unreadable_resources_are_grouped_by_reason() -> None:
     assert [entry.denied for entry in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
-def test_unreadable_part_does_not_stop_status() -> None:
-    seen = live("a", "b")
-    made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
+def test_unreadable_part_does_not_stop_status(memory: MemoryCluster) -> None:
+    for name in "ab":
+        create_topic(memory, name)
+    made = read_status(override(memory, sizes=fail(PermissionDenied("not authorised"))), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)
     assert [item.size for item in made.topics] == [None, None]
-    made = read_status(Answers(seen, reading(), None), None, Selection())
+    made = read_status(override(memory, sizes=lambda _: {}), None, Selection())
     (unread,) = made.unread
     assert unread.startswith("the size of 2 topics (a, b): ")
-    assert [item.size for item in read_status(Answers(seen, reading()), None, Selection()).topics] == [
-        DataSize(7, 1)
-    ] * 2
-    cluster = Answers(live("a"), Unreachable("nobody answered"))
-    assert read_status(cluster, None, Selection()).unread == ("groups: nobody answered",)
+    assert None not in [item.size for item in read_status(memory, None, Selection()).topics]
+    silent = override(memory, groups=fail(Unreachable("nobody answered")))
+    assert read_status(silent, None, Selection()).unread == ("groups: nobody answered",)
     with pytest.raises(Unreachable):
-        read_status(cluster, None, Selection(kinds=("ConsumerGroup",)))
-
-
-def test_only_needed_groups_are_requested() -> None:
-    cluster = Answers(live("a", "@x.a", "@y"), reading())
-    desired = [build_desired(group("x.b"))]
-    read_status(cluster, desired, Selection(("x.*", "a")))
-    read_status(cluster, desired, Selection(("a",)))
-    read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
-    read_status(cluster, desired, Selection(("a",), ("Topic",)))
-    assert cluster.requested == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
+        read_status(silent, None, Selection(kinds=("ConsumerGroup",)))

@@ -9,18 +9,11 @@ import pytest
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.inspect import skew_folder, skew_input
+from kafkaform.inspect.skew_folder import keep_report
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.results import SkewReport
 from tests.support.plans.audit import Story
 from tests.support.skew import scenes
-
-
-def read(path: Path) -> SkewReport:
-    return parse_skew_report(path.read_text("utf-8"), str(path))
-
-
-def keep(folder: Path, report: SkewReport) -> Path:
-    return skew_folder.keep_report(folder, report)
 
 
 def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewReport:
@@ -35,28 +28,25 @@ def test_reports_of_cluster_and_topic_are_sorted_by_time(tmp_path: Path) -> None
     folder = tmp_path / "new" / "folder"
     kept = [report(second, "a") for second in (3, 1, 2)]
     for entry in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
-        keep(folder, entry)
+        keep_report(folder, entry)
     found = skew_folder.read_reports(folder, "memory", {"a", "c"})
     assert [entry.created_at[-3:-1] for entry in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
 
 
-def test_file_reports_are_separate_from_cluster_reports(tmp_path: Path) -> None:
-    keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}).reports
-    assert skew_folder.read_reports(tmp_path, None, {"a"}).reports
-
-
 def test_kept_reports_are_not_overwritten(tmp_path: Path) -> None:
-    names = [keep(tmp_path, item).name for item in (report(1, "a"), report(1, "a", "b"), report(1, "c"))]
+    names = [
+        keep_report(tmp_path, item).name for item in (report(1, "a"), report(1, "a", "b"), report(1, "c"))
+    ]
     stem = "skew-20261101T000001Z"
     assert names == [f"{stem}.json", f"{stem}-2.json", f"{stem}-3.json"]
-    assert [len(read(tmp_path / name).topics) for name in names] == [1, 2, 1]
+    kept = [parse_skew_report((tmp_path / name).read_text(), name) for name in names]
+    assert [len(entry.topics) for entry in kept] == [1, 2, 1]
 
 
 def test_damaged_report_is_noted_and_skipped(tmp_path: Path) -> None:
-    good = keep(tmp_path, report(1, "a"))
+    good = keep_report(tmp_path, report(1, "a"))
     (tmp_path / "skew-0.json").write_text("{")
     (tmp_path / "skew-1.json").write_text(good.read_text().replace('"name": "a"', '"nam": "a"'))
     (tmp_path / "skew-2.json").write_text(
@@ -73,11 +63,6 @@ def test_damaged_report_is_noted_and_skipped(tmp_path: Path) -> None:
     assert all("\n" not in line for line in found.damaged)
 
 
-def test_missing_folder_has_no_reports(tmp_path: Path) -> None:
-    assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}) == skew_folder.EarlierReports()
-    assert not (tmp_path / "none").exists()
-
-
 def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, _: str) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
@@ -85,11 +70,11 @@ def test_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patched:
         patched.setattr(skew_folder, "write_file", full)
         with pytest.raises(KafkaformError, match="no space"):
-            keep(tmp_path, report(1, "a"))
+            keep_report(tmp_path, report(1, "a"))
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "file").write_text("")
     with pytest.raises(KafkaformError, match=r"cannot write into .*file"):
-        keep(tmp_path / "file", report(1, "a"))
+        keep_report(tmp_path / "file", report(1, "a"))
 
 
 def build_report(second: int, count: int, cluster_id: str = "memory") -> SkewReport:

@@ -11,9 +11,7 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.skew_input import (
     PartitionLog,
     TopicLogs,
-    TopicSelection,
     choose,
-    choose_by_pattern,
     cut_to_new_records,
     find_declared_partitions,
     find_limits,
@@ -78,13 +76,6 @@ def test_missing_topic_suggests_nearest_name(cluster: MemoryCluster) -> None:
         choose(cluster, ["payments", "*x"], [], ())
 
 
-def test_missing_declared_topic_does_not_stop_others(cluster: MemoryCluster) -> None:
-    chosen = choose(cluster, [], [declare_policy("orders"), declare_policy("new")], ())
-    assert chosen.topics == {"orders": 3}
-    assert [*chosen.failed] == ["new"]
-    assert "no topic 'new'" in chosen.failed["new"].message
-
-
 def test_unauthorized_topic_does_not_stop_others(cluster: MemoryCluster) -> None:
     cluster.hide(topic("payments"))
     chosen = choose(cluster, ["orders", "payments"], [], ())
@@ -94,16 +85,6 @@ def test_unauthorized_topic_does_not_stop_others(cluster: MemoryCluster) -> None
 
 
 WRITTEN, NOW = 1_000, 5_000
-
-
-def test_patterns_select_equal_topics_without_configs(cluster: MemoryCluster) -> None:
-    for globs in (["*"], ["ord*"], ["pay*", "ord*"]):
-        by_name = choose(cluster, globs, [], ["internal-*"])
-        assert choose_by_pattern(cluster, globs, ["internal-*"]) == TopicSelection(by_name.topics)
-    with pytest.raises(KafkaformError, match="no topic matches 'x"):
-        choose_by_pattern(cluster, ["*", "x*"], ())
-    with pytest.raises(KafkaformError, match="no topic matches 'ord"):
-        choose_by_pattern(cluster, ["ord*"], ["orders"])
 
 
 def test_spans_have_every_partition_with_bytes(cluster: MemoryCluster) -> None:
@@ -123,22 +104,6 @@ def test_spans_have_every_partition_with_bytes(cluster: MemoryCluster) -> None:
     }
     assert not reading.failed
     assert not reading.notes
-
-
-def test_spans_begin_at_time_and_end_before_open_transaction(cluster: MemoryCluster) -> None:
-    for number in range(10):
-        cluster.write("orders", 0, 1, 1000 + number)
-        cluster.write("orders", 1, 1, 1000 + number)
-    for number in range(10):
-        cluster.write("orders", 0, 1, 2000 + number)
-    with cluster.transaction("orders", 0):
-        cluster.write("orders", 0, 5, 3000)
-        (first, second, third) = read_logs(cluster, {"orders": 3}, NOW, 1500).logs["orders"]
-        assert (first.start, first.end) == (10, 20)
-        assert (second.start, second.end) == (10, 10)
-        assert (third.start, third.end) == (0, 0)
-        (late, *_) = read_logs(cluster, {"orders": 3}, NOW, 2500).logs["orders"]
-        assert (late.start, late.end) == (20, 20)
 
 
 def test_partition_without_leader_fails_own_topic_only() -> None:

@@ -11,17 +11,7 @@ import pytest
 from spark_validation import figures
 from spark_validation.advice import REACHABLE_RATIO, advise
 from spark_validation.analysis import LogFacts
-from spark_validation.imbalance import expected_ratio, keys_needed, most_partitions
-from spark_validation.results import (
-    BurstFacts,
-    Estimate,
-    GroupResult,
-    HotKeysFacts,
-    MemberShare,
-    SkewLimits,
-    TopicResult,
-    WhatIf,
-)
+from spark_validation.results import BurstFacts, Estimate, HotKeysFacts, SkewLimits, TopicResult, WhatIf
 from spark_validation.salts import MAX_SALTS, TopicLoads
 from tests.support.skew.analysis import FULL, analyse_topic, scene
 from tests.support.skew.simulation import (
@@ -31,12 +21,13 @@ from tests.support.skew.simulation import (
     build_topic,
     counted_by_offsets,
     few_keys,
+    grow_topic,
     hash_keys,
     hot_key,
     hot_over_time,
     lying,
     name_keys,
-    spread_over,
+    repartition,
     written_since,
     zipf,
 )
@@ -44,15 +35,6 @@ from tests.support.skew.simulation import (
 MANY = 120_000
 KEYS = 10_000
 NO_KEYS = TopicLoads(np.ones((2, 12)), {})
-
-
-def repartitioned_with_hot_key() -> SimulatedTopic:
-    """A key with a quarter of the records, in a topic that went from 6 to 12 partitions half-way."""
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, MANY)
-    codes[random.random(MANY) < 0.25] = 0
-    counts = np.where(np.arange(MANY) < MANY / 2, 6, 12)
-    return build_topic(codes, name_keys(KEYS), 12, counts=counts)
 
 
 def find_advice(result: TopicResult, about: str) -> str:
@@ -124,7 +106,7 @@ def digests(topic: SimulatedTopic) -> dict[str, bytes]:
         (lambda: hot_key(MANY, KEYS, 6, share=0.5), SkewLimits(max_partition_ratio=1.8)),
         (lambda: zipf(MANY, KEYS, s=1.0), SkewLimits()),
         (lambda: zipf(MANY, KEYS, s=1.3), SkewLimits(max_partition_ratio=2.5)),
-        (repartitioned_with_hot_key, SkewLimits()),
+        (lambda: repartition(MANY, KEYS, hot=0.25), SkewLimits()),
     ],
 )
 def test_advised_salts_give_promised_ratio(make: Callable[[], SimulatedTopic], limits: SkewLimits) -> None:
@@ -208,10 +190,7 @@ def place_hot_keys(by: str, counts: dict[float, int], hot: list[int], seed: int 
     codes = random.integers(0, KEYS, 200_000)
     for number, code in enumerate(hot):
         codes[(random.random(len(codes)) < 0.12 / (1 - 0.12 * number))] = code
-    part = np.arange(len(codes)) / len(codes)
-    count = np.select([until > part for until in counts], [*counts.values()])
-    at = hash_keys(by, name_keys(KEYS))[codes] % count
-    return lying(at, codes, name_keys(KEYS), [*counts.values()][-1])
+    return grow_topic(by, codes, name_keys(KEYS), counts)
 
 
 def placed_alike(by: str, partitions: int) -> list[int]:
@@ -241,27 +220,10 @@ def test_salts_are_chosen_by_effective_partitioner(by: str, counts: dict[float, 
         )
 
 
-def test_more_partitions_are_called_useless_only_if_key_exceeds_goal() -> None:
-    """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
-    result = analyse_topic(hot_key(MANY, KEYS, share=0.06))
-    assert "hot_keys" in {cause.name for cause in result.causes}
-    assert not [sentence for sentence in result.advice if "More partitions" in sentence]
-    strict = analyse_topic(hot_key(MANY, KEYS, share=0.06), limits=SkewLimits(max_partition_ratio=1.4))
-    assert "1.44 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
-
-
 def test_unexplained_producers_are_named_in_advice() -> None:
     shares = {"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42}
     ignoring = replace(scene("mixed partitioners"), partitioners=shares)
     assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
-
-
-def test_single_useful_member_is_worded_in_singular() -> None:
-    result = scene("hot key")
-    group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)
-    parallelism = replace(result.by_records, effective_parallelism=Estimate.exact(1.0))
-    alone = replace(result, groups=(group,), by_records=parallelism)
-    assert " 1 of its 2 members is " in " ".join(advise(alone, SkewLimits(), NO_KEYS))
 
 
 def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
@@ -307,22 +269,6 @@ def test_key_hot_at_end_of_log_has_current_peak(part: float, times: float) -> No
     assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10)) <= 1.1 * times
 
 
-@pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])
-def test_expected_ratio_matches_simulation(keys: int, partitions: int) -> None:
-    random = np.random.default_rng(1)
-    drawn_ratios = [
-        np.bincount(random.integers(0, partitions, keys)).max() * partitions / keys for _ in range(3_000)
-    ]
-    assert expected_ratio(keys, partitions) == pytest.approx(np.mean(drawn_ratios), rel=0.06)
-
-
-def test_expected_ratio_falls_monotonically_with_keys() -> None:
-    ratios = [expected_ratio(keys, 12) for keys in (2, 10, 100, 1_000, 59_000, 61_000, 10**7)]
-    assert ratios == sorted(ratios, reverse=True)
-    assert expected_ratio(5, 1) == 1.0
-    assert most_partitions(keys_needed(12, 1.5), 1.5, 100) == 12
-
-
 HOUR = 3_600_000
 HISTORIES = {
     "began 12 of 24 hours ago": (lambda at: np.where(at < 12, 0.0, 0.3), 24, 12, None),
@@ -357,18 +303,3 @@ def test_advice_is_about_current_records(name: str, records: int, seed: int) -> 
     assert carried_out(again, read_salted_keys(sentence, digests(topic)), 12) == pytest.approx(
         promised, rel=0.07
     )
-
-
-def test_split_key_is_not_split_again() -> None:
-    """Five of 24 hours ago its producers began to append one of six suffixes."""
-    random = np.random.default_rng(0)
-    keys = [*name_keys(5_000), *(f"{name_keys(1)[0].decode()}#{salt}".encode() for salt in range(6))]
-    codes = random.integers(1, 5_000, 48_000)
-    hot, late = random.random(len(codes)) < 0.4, np.arange(len(codes)) >= len(codes) * 5 / 24
-    codes[hot & ~late] = 0
-    codes[hot & late] = 5_000 + random.integers(0, 6, int((hot & late).sum()))
-    topic = spread_over(build_topic(codes, keys, 12), 24)
-    for records in (FULL, 8_000):
-        assert "split key" not in " ".join(
-            analyse_topic(topic, records, limits=SkewLimits(max_partition_ratio=2.0)).advice
-        )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,102 +23,30 @@ from spark_validation.analysis import (
 )
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.key_counts import candidate_counts
-from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResult, to_json
+from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew.simulation import (
     SimulatedTopic,
     add_sizes,
-    build_topic,
-    bursts,
     compact_log,
     count_sample,
-    empty,
-    few_keys,
     hot_key,
-    lying,
-    mixed_partitioners,
-    null_keys,
-    repartition,
     spans,
     uniform,
     zipf,
 )
 
-TOPICS = {
-    "uniform": uniform(40_000),
-    "zipf": add_sizes(zipf(40_000, s=1.5)),
-    "hot key": hot_key(40_000),
-    "few keys": few_keys(40_000),
-    "null keys": null_keys(40_000),
-    "nothing but null keys": null_keys(40_000, share=1.0),
-    "bursts": bursts(40_000),
-    "mixed partitioners": mixed_partitioners(40_000),
-    "repartitioned": repartition(40_000),
-    "compacted": compact_log(zipf(40_000)),
-    "compacted away": compact_log(uniform(40_000), kept=0.0),
-    "empty": empty(),
-    "one record": build_topic([0], [b"k"], 6),
-    "one partition": uniform(40_000, 100, 1),
-    "no bytes": build_topic(np.zeros(500, np.int64), [b""], 3, sizes=0),
-}
+ZIPF = add_sizes(zipf(40_000, s=1.5))
 
 
-def analyse_sample(
-    topic: SimulatedTopic, records: int = 4_000, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
-) -> tuple[TopicResult, SamplePlan]:
+def analyse_sample(topic: SimulatedTopic, records: int = 4_000) -> tuple[TopicResult, SamplePlan]:
     plan = plan_windows(spans(topic), records=records, seed=1)
-    return analysed_by(topic, plan, groups, notes), plan
+    return analysed_by(topic, plan), plan
 
 
-def analysed_by(
-    topic: SimulatedTopic, plan: SamplePlan, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
-) -> TopicResult:
+def analysed_by(topic: SimulatedTopic, plan: SamplePlan) -> TopicResult:
     counts, layout = count_sample(topic, plan, candidate_counts(topic.partitions, ()))
-    limits = SkewLimits()
-    return analyse(
-        "orders",
-        counts,
-        plan,
-        layout,
-        AnalysisContext(mode="sample", limits=limits, groups=groups, notes=notes),
-    )
-
-
-def report(result: TopicResult) -> SkewReport:
-    return SkewReport("1.0", None, None, "2026-11-01T00:00:00Z", (result,))
-
-
-@pytest.mark.parametrize("name", TOPICS)
-@pytest.mark.parametrize("records", [4_000, 40_000])
-def test_every_topic_has_diagnosis_and_ordered_estimates(name: str, records: int) -> None:
-    result, _ = analyse_sample(TOPICS[name], records, groups=(ReaderGroup("g", "range", 5),))
-    to_json(report(result))  # refuses what is not finite
-    assert result.diagnosis == result.causes[0].name
-    for estimate in (result.distinct_keys, result.null_key_share, *(p.share for p in result.partitions)):
-        assert 0 <= estimate.low <= estimate.value <= estimate.high
-
-
-def test_empty_topic_has_zero_estimates() -> None:
-    result, _ = analyse_sample(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
-    nothing = Estimate.exact(0.0)
-    assert result.diagnosis == "empty"
-    assert result.distinct_keys == result.null_key_share == nothing
-    assert result.by_records.max_mean_ratio == result.by_bytes.effective_parallelism == nothing
-    assert result.sample.achieved == 0.0
-    assert result.groups[0].max_mean_ratio == 0.0
-    assert set(result.partitioners.values()) == {0.0}
-
-
-def test_sample_facts_are_reported() -> None:
-    result, plan = analyse_sample(TOPICS["zipf"], notes=("retention moved",))
-    sample = result.sample
-    assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
-    assert (sample.population, sample.windows, sample.seed) == (40_000, len(plan.windows), 1)
-    assert sample.notes == ("retention moved",)
-    widths = [key.share.high - key.share.low for key in result.hot_keys]
-    widths += [key.byte_share.high - key.byte_share.low for key in result.hot_keys]
-    widths += [partition.byte_share.high - partition.byte_share.low for partition in result.partitions]
-    assert sample.achieved == max(widths) / 2
+    return analyse("orders", counts, plan, layout, AnalysisContext(mode="sample", limits=SkewLimits()))
 
 
 def test_larger_sample_reaches_requested_precision() -> None:
@@ -137,13 +63,13 @@ def test_larger_sample_reaches_requested_precision() -> None:
 
 
 def test_sample_is_not_larger_than_topic() -> None:
-    first, plan = analyse_sample(TOPICS["zipf"])
+    first, plan = analyse_sample(ZIPF)
     everything = plan_next_sample(first, plan, records=4_000, precision=1e-9)
     assert everything is not None
     assert everything.full
     assert plan_next_sample(first, plan, records=4_000, precision=0.5) is None
     assert plan_next_sample(first, plan, records=4_000, precision=None) is None
-    whole = analysed_by(TOPICS["zipf"], everything)
+    whole = analysed_by(ZIPF, everything)
     assert plan_next_sample(whole, everything, records=10**9, precision=1e-9) is None
     with pytest.raises(ValueError, match="a precision must be above 0"):
         plan_next_sample(first, plan, records=4_000, precision=0.0)
@@ -166,50 +92,10 @@ def test_reading_continues_until_requested_records_are_read(kept: float) -> None
     assert result.sample.offsets == plan.records > result.sample.records
 
 
-def test_topic_without_records_is_read_completely() -> None:
-    topic = compact_log(uniform(200_000), kept=0.0)
-    plan = plan_windows(spans(topic), records=3_000, seed=1)
-    for _ in range(PASSES - 1):
-        larger = plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None)
-        assert larger is not None
-        plan = larger
-    assert plan.full
-    assert plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None) is None
-
-
 # --- what members of a group get of a topic ---------------------------------------------------------
 
 
 SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
-
-
-@pytest.mark.parametrize(
-    ("assignor", "given_"),
-    [
-        ("range", [(0, 1), (2, 3), (4,)]),
-        ("uniform", [(0, 1), (2, 3), (4,)]),
-        ("roundrobin", [(0, 3), (1, 4), (2,)]),
-        ("sticky", [(0, 3), (1, 4), (2,)]),
-        ("cooperative-sticky", [(0, 3), (1, 4), (2,)]),
-    ],
-)
-def test_partitions_are_assigned_as_by_assignor(assignor: str, given_: list[tuple[int, ...]]) -> None:
-    found = assign(ReaderGroup("checkout", assignor, 3), SHARES)
-    assert (found.name, found.assignor) == ("checkout", assignor)
-    assert [member.partitions for member in found.members] == given_
-
-
-def test_busiest_member_is_compared_with_mean() -> None:
-    by_range = assign(ReaderGroup("g", "range", 3), SHARES)
-    assert [member.share for member in by_range.members] == pytest.approx([0.7, 0.2, 0.1])
-    assert by_range.max_mean_ratio == pytest.approx(2.1)
-    assert assign(ReaderGroup("g", "roundrobin", 3), SHARES).max_mean_ratio == pytest.approx(1.5)
-
-
-def test_surplus_members_are_idle() -> None:
-    found = assign(ReaderGroup("g", "range", 8), SHARES)
-    assert [member.partitions for member in found.members[4:]] == [(4,), (), (), ()]
-    assert found.max_mean_ratio == pytest.approx(0.4 * 8)
 
 
 @pytest.mark.parametrize(
@@ -250,22 +136,3 @@ def test_transaction_markers_are_noted_if_offsets_are_counted() -> None:
     assert list_notes(topic, log=LogFacts(arrivals, compacted=True)) == [wording.MARKERS_COUNT]
     unread = LogFacts(replace(arrivals, transactional=None), compacted=None)
     assert list_notes(topic, log=unread) == [wording.CONFIGS_UNKNOWN]
-
-
-@pytest.mark.parametrize(
-    ("topic", "notes"),
-    [
-        (build_topic([0, 1, 2, 5], [b"%d" % n for n in range(6)], 2), []),
-        (lying(np.array([0] * 9), [0] * 9, [b"a"], 2), ["Partition 1 has no records."]),
-        (build_topic([0] * 9, [b"a"], 30), ["29 partitions have no records."]),
-        (empty(), []),
-    ],
-)
-def test_partitions_without_records_are_named(topic: SimulatedTopic, notes: list[str]) -> None:
-    assert list_notes(topic) == notes
-
-
-@pytest.mark.parametrize(("kept", "amount"), [(0.75, "25 %"), (0.9999, "0.015 %"), (0.0, "All")])
-def test_offsets_without_a_record_are_reported_in_per_cent(kept: float, amount: str) -> None:
-    (note,) = list_notes(compact_log(uniform(60_000), kept=kept), 60_000)
-    assert note.startswith(f"{amount} of the 60,000 offsets ")

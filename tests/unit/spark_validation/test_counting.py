@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation import counting
-from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, KeyCounts, pack
+from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
 from spark_validation.windows import plan_windows
 from tests.support.skew.records import (
     LAYOUT,
@@ -50,22 +49,6 @@ def test_counts_do_not_depend_on_grouping(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(groupings) > 3
 
 
-def test_ungroupable_rows_are_not_regrouped_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = [Record(0, 0, b"%d" % number, 1, number) for number in range(6_400)]
-    sizes: list[int] = []
-    compact = counting._compact
-
-    def record_batch(held: list[Any], schema: Any) -> Any:
-        sizes.append(sum(table.num_rows for table in held))
-        return compact(held, schema)
-
-    monkeypatch.setattr(counting, "_compact", record_batch)
-    monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
-    assert count(batches(records, 50), LAYOUT).distinct == 6_400
-    # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.
-    assert sum(sizes) < 4 * len(records)
-
-
 @pytest.mark.parametrize("wanted", [10_000, 30_000])
 @pytest.mark.parametrize("batch_size", [100, 5_000], ids=["short runs", "long runs"])
 def test_window_counts_match_simulation(wanted: int, batch_size: int) -> None:
@@ -84,11 +67,6 @@ def test_window_counts_match_simulation(wanted: int, batch_size: int) -> None:
     assert_same(counts, count(batches(records, batch_size), layout))
 
 
-def test_empty_batches_count_zero() -> None:
-    nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
-    assert_same(count([nothing, nothing], LAYOUT), KeyCounts.empty(LAYOUT))
-
-
 def test_keys_are_not_kept_by_default() -> None:
     records = [Record(0, 0, b"a person's name", 7, 1)]
     assert count(batches(records), LAYOUT).hot[0].key is None
@@ -105,15 +83,6 @@ def test_keys_with_most_records_or_bytes_are_kept() -> None:
     sizes = sorted((int(key.bytes.sum()) for key in counts.hot), reverse=True)
     assert sizes[:HOT_BY_BYTES] == list(range(10_099, 10_099 - HOT_BY_BYTES, -1))
     assert len(counts.hot) == HOT_KEYS + HOT_BY_BYTES
-
-
-def test_order_of_equal_keys_does_not_affect_counts() -> None:
-    layout = CountsLayout(1, 1, (1.0,), (True,))
-    records = [Record(0, 0, b"k%d" % k, 1, 0) for k in range(1_000)] + [Record(0, 0, b"more", 1, 0)] * 2
-    counts = count(batches(records), layout)
-    assert [int(key.records.sum()) for key in counts.hot[:2]] == [2, 1]
-    random.Random(3).shuffle(records)
-    assert_same(count(batches(records), layout), counts)
 
 
 def arrays(number: int, keys: Any, layout: CountsLayout, begin: int) -> Any:
@@ -158,11 +127,3 @@ def test_memory_grows_with_keys_and_not_with_records(
     assert counts.hot[0].records.sum() == 2_000_000 * 3 // 10
     # Two million of these records are 90 MB.
     assert peak() < 30e6
-
-
-@pytest.mark.nightly("a million keys")
-def test_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
-    counts = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
-    assert counts.distinct == 1_000_000
-    assert peak() < 200e6
-    assert len(pack(counts)) < 150_000

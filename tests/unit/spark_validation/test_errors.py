@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -13,33 +15,16 @@ from spark_validation.errors import JobFailed, ReadingFailed, SkewError, SparkMi
 PASSWORD = 'Tr0ub4dor "horse" battery'
 
 
-class JavaClass:
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-
-    def getName(self) -> str:  # noqa: N802 - Java's
-        return self.names[0]
-
-    def getSuperclass(self) -> JavaClass | None:  # noqa: N802
-        return JavaClass(self.names[1:]) if self.names[1:] else None
-
-
-class JavaThrowable:
-    def __init__(self, *names: str, message: str = "", cause: JavaThrowable | None = None) -> None:
-        self.kind, self.message, self.cause = JavaClass((*names, "java.lang.Object")), message, cause
-
-    def getClass(self) -> JavaClass:  # noqa: N802
-        return self.kind
-
-    def getMessage(self) -> str:  # noqa: N802
-        return self.message
-
-    def getCause(self) -> JavaThrowable | None:  # noqa: N802
-        return self.cause
+def build_throwable(*names: str, message: str = "", cause: Any = None) -> Any:
+    """A Java exception of a class, which has these superclasses."""
+    kind: Any = None
+    for name in ("java.lang.Object", *reversed(names)):
+        kind = SimpleNamespace(getName=lambda name=name: name, getSuperclass=lambda above=kind: above)
+    return SimpleNamespace(getClass=lambda: kind, getMessage=lambda: message, getCause=lambda: cause)
 
 
 class FromJavaError(Exception):
-    def __init__(self, java_exception: JavaThrowable) -> None:
+    def __init__(self, java_exception: Any) -> None:
         super().__init__("An error occurred while calling o1.collect")
         self.java_exception = java_exception
 
@@ -51,9 +36,9 @@ def text_of(error: SkewError) -> str:
 
 
 def test_unknown_failure_has_innermost_cause_without_secrets(golden: SnapshotAssertion) -> None:
-    inner = JavaThrowable("java.io.IOException", message=f"disk full at {PASSWORD}\n\tat x.y(z)")
+    inner = build_throwable("java.io.IOException", message=f"disk full at {PASSWORD}\n\tat x.y(z)")
     error = FromJavaError(
-        JavaThrowable("org.apache.spark.SparkException", message="Job aborted", cause=inner)
+        build_throwable("org.apache.spark.SparkException", message="Job aborted", cause=inner)
     )
     found = translate_error(error, topic="t", secrets={PASSWORD})
     assert isinstance(found, JobFailed)
@@ -80,8 +65,8 @@ def from_worker(text: str, version: str) -> FromJavaError | RuntimeError:
         case "data source":
             return RuntimeError(f"[PYTHON_DATA_SOURCE_ERROR] Failed to plan: {text} SQLSTATE: 38000")
         case _:
-            inner = JavaThrowable("org.apache.spark.api.python.PythonException", message=text)
-            outer = JavaThrowable("org.apache.spark.SparkException", message="aborted", cause=inner)
+            inner = build_throwable("org.apache.spark.api.python.PythonException", message=text)
+            outer = build_throwable("org.apache.spark.SparkException", message="aborted", cause=inner)
             return FromJavaError(outer)
 
 
@@ -116,15 +101,15 @@ def test_module_missing_on_executors_is_named(
 
 def test_python_missing_on_executors_is_named(golden: SnapshotAssertion) -> None:
     message = 'Cannot run program "/opt/none": error=2, No such file or directory'
-    found = translate_error(FromJavaError(JavaThrowable("java.io.IOException", message=message)), topic="t")
+    found = translate_error(FromJavaError(build_throwable("java.io.IOException", message=message)), topic="t")
     assert text_of(found) == golden(name="python_missing.txt")
 
 
 def test_killed_worker_is_reported_with_likely_reason() -> None:
-    died = JavaThrowable(
+    died = build_throwable(
         "org.apache.spark.SparkException",
         message="Python worker exited unexpectedly (crashed).",
-        cause=JavaThrowable("java.io.EOFException"),
+        cause=build_throwable("java.io.EOFException"),
     )
     found = translate_error(FromJavaError(died), topic="t")
     assert "for lack of memory" in found.message
@@ -134,10 +119,10 @@ def test_killed_worker_is_reported_with_likely_reason() -> None:
 def test_error_is_classified_by_class_not_text() -> None:
     words = "java.lang.OutOfMemoryError: Java heap space"
     error = translate_error(
-        FromJavaError(JavaThrowable("java.lang.IllegalStateException", message=words)), topic="t"
+        FromJavaError(build_throwable("java.lang.IllegalStateException", message=words)), topic="t"
     )
     assert error.message == f"Spark could not count topic t: IllegalStateException: {words}"
-    found = translate_error(FromJavaError(JavaThrowable("x.Mine", "java.lang.OutOfMemoryError")), topic="t")
+    found = translate_error(FromJavaError(build_throwable("x.Mine", "java.lang.OutOfMemoryError")), topic="t")
     assert found.message == "Spark's Java ran out of memory"
 
 

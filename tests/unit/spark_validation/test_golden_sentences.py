@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from syrupy.assertion import SnapshotAssertion
 
+from spark_validation.results import to_json
 from tests.support.skew.analysis import SCENES, scene
+from tests.support.skew.samples import report
 
 
 def test_scene_sentences_match_golden(golden: SnapshotAssertion) -> None:
@@ -22,6 +24,9 @@ def test_scene_sentences_match_golden(golden: SnapshotAssertion) -> None:
         if result.policy:
             lines += [f"- {result.policy.status}: {reason}" for reason in result.policy.reasons]
         lines.append("")
+        to_json(report(result))  # refuses what is not finite
+        for found in (result.distinct_keys, result.null_key_share, *(p.share for p in result.partitions)):
+            assert 0 <= found.low <= found.value <= found.high
     text = "\n".join(lines)
     assert text == golden(name="sentences.md")
     assert "customer-" not in text, "it shows a key"

@@ -48,11 +48,6 @@ def test_share_interval_is_between_0_and_1(replicates: tuple[float, ...]) -> Non
     assert found.value == pytest.approx(sum(replicates))
 
 
-def test_positive_interval_is_above_0() -> None:
-    found = intervals.positive_interval(build_totals(0.0, 0.0, 900.0, 0.0))
-    assert 0.0 < found.low < found.value < found.high < float("inf")
-
-
 def test_completely_read_totals_are_exact() -> None:
     whole = build_totals(0.1, 0.2, 0.0, 0.1, fraction=1.0)
     assert intervals.share_interval(whole) == Estimate.exact(float(whole.total))
@@ -74,13 +69,6 @@ def test_interval_of_unseen_or_complete_share_has_bound() -> None:
 RANDOM = np.random.default_rng(5)
 
 
-def test_total_adds_slices_and_known_partitions() -> None:
-    found = ReplicatedTotals.from_replicates(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
-    assert found.total.tolist() == [13.0, 5.0]
-    assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
-    assert found.sum.total == 18.0
-
-
 def test_standard_error_is_right_for_independent_slices() -> None:
     """The mean of its square over many samples is the variance of the total."""
     replicates = RANDOM.normal(100.0, 3.0, size=(4000, 10))
@@ -88,81 +76,12 @@ def test_standard_error_is_right_for_independent_slices() -> None:
     assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
 
 
-def test_slow_trend_is_not_deviation() -> None:
-    trend = np.arange(10) * 100.0
-    found = build_totals(*(trend + RANDOM.normal(0, 3.0, 10)))
-    assert float(found.deviation) < 0.4 * trend.std() * math.sqrt(10)
-
-
 def test_single_step_is_not_noise() -> None:
     step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert float(step.noise) < float(step.deviation) / 5
 
 
-def test_deviation_decreases_with_fraction_read() -> None:
-    replicates = [1.0, 2.0, 1.5, 3.0]
-    none, some, all_ = (
-        float(build_totals(*replicates, fraction=fraction).deviation) for fraction in (0.0, 0.75, 1.0)
-    )
-    assert some == pytest.approx(none / 2)
-    assert all_ == 0.0
-
-
-def test_rounding_gives_no_deviation() -> None:
-    thirds = ReplicatedTotals.from_replicates(np.full((3, 7), 0.1) * 1e9 / 3, np.zeros(3), 0.0)
-    assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
-
-
-def test_counts_are_weighted_by_unread_offsets() -> None:
-    spans = (Span(0, 0, 100_000), Span(1, 50, 70), Span(2, 9, 9))
-    plan = plan_windows(spans, records=10_000, seed=1)
-    weighting = Weighting.from_plan(plan)
-    counts = np.zeros((3, plan.replicates), dtype=np.int64)
-    for window in plan.windows:
-        counts[window.partition, window.replicate] += window.end - window.start
-    found = weighting.estimate_partitions(counts)
-    assert found.total.tolist() == pytest.approx([100_000, 20, 0])
-    assert weighting.read_whole.tolist() == [False, True, True]
-    assert weighting.windows == plan.replicates
-    assert weighting.fraction == pytest.approx(0.1, rel=0.01)
-    assert found.deviation.tolist() == [0.0, 0.0, 0.0]
-
-
-def test_only_partly_read_partitions_are_uncertain() -> None:
-    plan = plan_windows((Span(0, 0, 100_000), Span(1, 0, 80)), records=10_000, seed=1)
-    counts = RANDOM.integers(1, 50, size=(2, plan.replicates))
-    found = Weighting.from_plan(plan).estimate_partitions(counts)
-    assert found.deviation[0] > 0
-    assert found.deviation[1] == 0
-    assert found.total[1] == counts[1].sum()
-
-
 # --- variances of few degrees of freedom, and windows without a record ------------------------------
-
-
-def test_similar_variances_are_pooled() -> None:
-    squares = 4.0 * np.random.default_rng(1).chisquare(3, 5_000) / 3
-    pooled, freedom = intervals.moderate_variances(squares, 3)
-    assert freedom > 40
-    assert float(pooled.mean()) == pytest.approx(4.0, rel=0.05)
-    assert pooled.std() < squares.std() / 10
-
-
-def test_different_variances_are_kept() -> None:
-    random = np.random.default_rng(1)
-    squares = np.exp(random.normal(0.0, 4.0, 500)) * random.chisquare(10, 500) / 10
-    pooled, freedom = intervals.moderate_variances(squares, 10)
-    assert freedom == 10
-    large = squares > np.median(squares)
-    assert pooled[large] == pytest.approx(squares[large], rel=0.1)
-
-
-def test_exact_variances_stay_zero_when_pooled() -> None:
-    pooled, _ = intervals.moderate_variances(np.array([0.0, 2.0, 3.0, 2.5]), 4)
-    assert pooled[0] == 0.0
-    assert (pooled[1:] > 2.0).all()
-    alone, freedom = intervals.moderate_variances(np.array([0.0, 2.0]), 4)
-    assert (alone.tolist(), freedom) == ([0.0, 2.0], 4)
 
 
 def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]]]:
@@ -186,14 +105,6 @@ def test_partition_without_sampled_records_has_upper_bound() -> None:
     interval = intervals.share_interval((weighting.estimate_partitions(2 * counts) / records.sum)[1])
     assert interval == Estimate.exact(1.0)
     assert intervals.positive_interval(records[0]).high > 8_000
-
-
-def test_clustered_windows_leave_more_unseen_than_even_windows() -> None:
-    clustered, even = sparse(1.0, 0.0)[0], sparse(0.5)[0]
-    assert clustered.unseen[0] > 20 * even.unseen[0] > 0.0
-    assert clustered.unseen[1] == even.unseen[1] == 0.0
-    assert clustered.sparse
-    assert even.sparse
 
 
 def test_errors_of_unseen_partitions_add_independently() -> None:

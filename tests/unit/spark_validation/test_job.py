@@ -10,25 +10,15 @@ import pytest
 from spark_validation.job import COUNTING, READING, _ProgressWatcher
 
 
-class Tracker:
+def track_job(*stages: tuple[int, int] | None) -> Any:
     """A job of stages, each with its finished and all of its tasks; None for one that is not known yet."""
-
-    def __init__(self, *stages: tuple[int, int] | None) -> None:
-        self.stages = stages
-
-    def statusTracker(self) -> Tracker:  # noqa: N802 - as PySpark has it
-        return self
-
-    def getActiveJobsIds(self) -> list[int]:  # noqa: N802
-        return [7] if self.stages else []
-
-    def getJobInfo(self, job: int) -> Any:  # noqa: N802
-        assert job == 7
-        return SimpleNamespace(stageIds=list(reversed(range(len(self.stages)))))
-
-    def getStageInfo(self, number: int) -> Any:  # noqa: N802
-        found = self.stages[number]
-        return None if found is None else SimpleNamespace(numCompletedTasks=found[0], numTasks=found[1])
+    found = [stage and SimpleNamespace(numCompletedTasks=stage[0], numTasks=stage[1]) for stage in stages]
+    tracker = SimpleNamespace(
+        getActiveJobsIds=lambda: [7] if stages else [],
+        getJobInfo={7: SimpleNamespace(stageIds=[*reversed(range(len(stages)))])}.get,
+        getStageInfo=found.__getitem__,
+    )
+    return SimpleNamespace(statusTracker=lambda: tracker)
 
 
 @pytest.mark.parametrize(
@@ -46,5 +36,5 @@ class Tracker:
 def test_progress_phase_follows_spark_stage(
     stages: tuple[tuple[int, int] | None, ...], said: tuple[int, int, str] | None
 ) -> None:
-    watch = _ProgressWatcher(Tracker(*stages), lambda *_: None)
+    watch = _ProgressWatcher(track_job(*stages), lambda *_: None)
     assert watch._progress() == said

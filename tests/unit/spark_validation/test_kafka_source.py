@@ -67,19 +67,6 @@ def test_long_ranges_are_divided_into_equal_tasks() -> None:
     assert max(costs) < 3_000_000
 
 
-def test_large_records_need_more_tasks() -> None:
-    plan = plan_sample([1_000_000], 10**9, log_bytes=10 * 2**30)
-    sizes = [
-        sum(item.end - item.start for item in task) * 10 * 2**30 / 1_000_000
-        for task in divide_into_tasks([plan], 2)
-    ]
-    assert max(sizes) < 1.1 * 2**30
-
-
-def test_small_sample_is_single_task() -> None:
-    assert [len(task) for task in divide_into_tasks([plan_sample([3_000] * 2, 800)], 8)] == [32]
-
-
 def test_windows_of_partition_are_read_sequentially() -> None:
     short = [Range(0, part, (start, start + 5), (0,)) for part in (0, 1) for start in (0, 50)]
     long = Range(0, 2, (0, 100_000), (0,))

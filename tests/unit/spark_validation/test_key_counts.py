@@ -103,10 +103,6 @@ def place_keys(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
 
 
-def test_topic_of_single_partitioner_has_no_differences() -> None:
-    assert count(batches(place_keys("murmur2", 2_000)), PLAIN).differences == {0: {}}
-
-
 def test_partitioner_excluded_by_single_reducer_is_excluded() -> None:
     mixed, second = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
@@ -163,30 +159,7 @@ def test_pickled_counts_are_refused() -> None:
         unpack(pickle.dumps("anything"), layout)
 
 
-def test_topic_of_many_partitions_stays_small() -> None:
-    """Of 120 partitions; the driver reads one such a reducer."""
-    layout = CountsLayout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
-    records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
-    assert len(pack(count(batches(records, 5_000), layout))) < 1_500_000
-
-
 # --- the partition counts that keys are placed on ---------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("partitions", "requested", "counts"),
-    [
-        (12, (), (12, 18, 24, 30, 36, 40, 42, 48)),
-        (1, (), (1, 2, 3, 4)),
-        (7, (), (7, 12, 14, 18, 20, 21, 24, 28)),
-        (12, (5, 1000, 24), (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)),
-        (20_000, (), (20_000, 30_000, 40_000, 60_000, 80_000)),
-    ],
-)
-def test_candidate_counts_are_multiples_or_have_many_divisors(
-    partitions: int, requested: tuple[int, ...], counts: tuple[int, ...]
-) -> None:
-    assert candidate_counts(partitions, requested) == counts
 
 
 @pytest.mark.parametrize("count", [0, -3])

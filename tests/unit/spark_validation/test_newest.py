@@ -8,7 +8,7 @@ import pytest
 
 from spark_validation.analysis import LogFacts
 from spark_validation.policy import judge, limits_of
-from spark_validation.results import BurstFacts, SkewLimits, TopicResult
+from spark_validation.results import BurstFacts, TopicResult
 from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     NULL,
@@ -64,26 +64,6 @@ def test_newest_part_with_few_records_is_not_measured(topic: SimulatedTopic) -> 
         assert judge(result, limits_of(policy)).status == "pass"
 
 
-@pytest.mark.parametrize(
-    ("topic", "period", "now"),
-    [(ENDED, "fail", "warn"), (BEGAN, "warn", "fail"), (STEADY, "fail", "fail"), (NEVER, "pass", "pass")],
-)
-@pytest.mark.parametrize(
-    "limits",
-    [SkewLimits(max_partition_ratio=1.6), SkewLimits(max_key_share=0.12), SkewLimits(1.6, by="bytes")],
-)
-def test_policy_of_period_and_now_notes_disagreement(
-    topic: SimulatedTopic, period: str, now: str, limits: SkewLimits
-) -> None:
-    result = analyse_newest(topic)
-    for of, status in (("period", period), ("now", now)):
-        judged = judge(
-            result, SkewLimits(limits.max_partition_ratio, limits.max_key_share, None, limits.by, of)
-        )
-        assert judged.status == status, judged
-        assert any("skew.of" in reason for reason in judged.reasons) is (period != now)
-
-
 NIGHTS = hot_over_time(lambda at: np.where((at % 24 >= 2) & (at % 24 < 4), 0.9, 0.0), 7 * 24)
 """A key that has 90 % of the records from 2 to 4 h of each night of a week."""
 
@@ -99,28 +79,6 @@ def test_nightly_hot_key_has_peak_by_offsets(records: int) -> None:
     assert (cause.times, cause.until_ms) == (7, None)
     assert result.shortest_ms is not None
     assert result.shortest_ms < 1.1 * HOUR
-
-
-@pytest.mark.parametrize(
-    "records",
-    [
-        8_000,
-        pytest.param(20_000, marks=pytest.mark.nightly("larger samples")),
-        pytest.param(4_000, marks=pytest.mark.nightly("smaller samples")),
-    ],
-)
-def test_sample_with_few_nights_counts_every_night(records: int) -> None:
-    """A draw has between 3 and 13 % of its records of the key."""
-    log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
-    for draw in range(6):
-        causes = analyse_topic(NIGHTS, records, draw, log=log).causes
-        assert max((cause.times, cause.until_ms is None) for cause in causes if cause.times) == (7, True)
-
-
-def test_shortest_detectable_burst_is_reported() -> None:
-    result = analyse_topic(NIGHTS)
-    assert result.shortest_ms is not None
-    assert result.shortest_ms > 2 * HOUR
 
 
 @pytest.mark.parametrize("partition", [7, 3])

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from spark_validation.intervals import Weighting
 from spark_validation.predictions import what_if
-from spark_validation.results import Estimate
 from tests.support.skew.analysis import FULL, analyse_topic, place_by_prefix
 from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
-    build_topic,
     draw_sample,
     hash_keys,
-    hot_key,
     lying,
     mixed_partitioners,
     name_keys,
-    null_keys,
-    repartition,
-    uniform,
-    zipf,
 )
 
 RECORDS = 100_000
@@ -39,27 +30,6 @@ READ = pytest.mark.parametrize(
     ],
     ids=["full", "sample", "more samples"],
 )
-
-
-def test_multiple_of_count_moves_keys_to_new_partitions_only() -> None:
-    topic = uniform(60_000)
-    counts, plan, _ = draw_sample(topic, records=6_000, candidates=(12, 24, 36))
-    same, double, triple = (
-        what_if(count, counts.placements[count], counts, Weighting.from_plan(plan)) for count in (12, 24, 36)
-    )
-    assert (same.keys_moved, same.records_moved) == (0.0, Estimate.exact(0.0))
-    assert same.max_mean_ratio.value == pytest.approx(topic.ratio())
-    assert double.keys_moved == pytest.approx(1 / 2, abs=0.04)
-    assert triple.keys_moved == pytest.approx(2 / 3, abs=0.04)
-    assert double.records_moved.low < 0.5 < double.records_moved.high
-
-
-def test_prediction_after_switch_uses_newer_partitioner() -> None:
-    codes = np.random.default_rng(0).integers(0, KEYS, RECORDS)
-    newer = np.arange(RECORDS) >= RECORDS / 2
-    found = analyse_topic(build_topic(codes, name_keys(KEYS), 12, crc32=newer)).what_if[1]
-    truth = build_topic(codes, name_keys(KEYS), 24, crc32=True).ratio()
-    assert found.max_mean_ratio.value == pytest.approx(truth)
 
 
 def test_prediction_with_two_partitioners_keeps_partitioner_of_key() -> None:
@@ -112,30 +82,3 @@ def test_invalid_prediction_is_withheld(produced_on: type, reason: str, records:
         assert result.what_if == ()
         assert reason in (result.what_if_withheld or "")
         assert not [sentence for sentence in result.advice if "counts tried" in sentence]
-
-
-@READ
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: uniform(RECORDS, KEYS),
-        lambda: hot_key(RECORDS, KEYS),
-        lambda: zipf(RECORDS, KEYS),
-        lambda: mixed_partitioners(RECORDS, KEYS, share=1.0),
-        lambda: mixed_partitioners(RECORDS, KEYS),
-        lambda: null_keys(RECORDS, KEYS),
-        lambda: repartition(RECORDS, KEYS, before=6, at=0.8),
-        lambda: repartition(RECORDS, KEYS, 5, before=4),
-        lambda: uniform(RECORDS, KEYS, 2),
-        lambda: uniform(RECORDS, KEYS, 1),
-        lambda: build_topic(np.full(RECORDS, NULL), [b"never"], 12),
-    ],
-)
-def test_valid_predictions_are_given(make: Callable[[], SimulatedTopic], records: int, seeds: range) -> None:
-    topic = make()
-    for seed in seeds:
-        result = analyse_topic(topic, records, seed)
-        assert result.what_if_withheld is None
-        assert [case.partitions for case in result.what_if] == [
-            topic.partitions * times for times in (1, 2, 4)
-        ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from importlib import metadata
 from pathlib import Path
@@ -29,12 +28,6 @@ PASSWORD = 'Tr0ub4dor "horse" battery'
 # --- settings --------------------------------------------------------------------------------------
 
 
-def test_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Path) -> None:
-    found = build_configuration(SessionSettings(), tmp_path)
-    assert found["spark.master"] == f"local[{2 * len(os.sched_getaffinity(0))}]"
-    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-
-
 def test_custom_settings_override_and_extend_defaults(tmp_path: Path) -> None:
     own = {
         "spark.driver.memory": "9g",
@@ -56,18 +49,6 @@ def test_custom_redaction_pattern_extends_default(tmp_path: Path) -> None:
         assert found["spark.sql.redaction.options.regex"].endswith("|nothing")
         assert "jaas" in found["spark.sql.redaction.options.regex"]
         assert "jaas" in found["spark.redaction.regex"]
-
-
-def test_cluster_session_has_no_local_settings(tmp_path: Path) -> None:
-    found = build_configuration(SessionSettings("spark://host:7077"), tmp_path)
-    assert found["spark.master"] == "spark://host:7077"
-    only_here = {
-        "spark.driver.host",
-        "spark.driver.bindAddress",
-        "spark.local.dir",
-        "spark.driver.extraClassPath",
-    }
-    assert not only_here & set(found)
 
 
 def test_class_archive_is_read_or_written(tmp_path: Path) -> None:

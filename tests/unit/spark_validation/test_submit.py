@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from spark_validation import submit
 from spark_validation.configuration import zip_package
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import TopicRequest, retention_notes, run_topics
-from spark_validation.options import RECORDS, JobSettings, build_job
+from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.submit import _judge, client_properties, parse_arguments, run
 from spark_validation.windows import Span, plan_windows
@@ -65,26 +64,6 @@ def test_wrong_usage_exits_64(words: Sequence[str], told: str, capsys: pytest.Ca
         run(words)
     assert raised.value.code == 64
     assert told in capsys.readouterr().err
-
-
-def test_topics_and_options_have_any_order() -> None:
-    given = parse_arguments(["a", "--out", "x", "b", "--since", "24h", "c", "--records", "all"])
-    assert given.topics == ["a", "b", "c"]
-    assert time.time() - given.since / 1000 == pytest.approx(86_400, abs=60)
-    job = build_job(given)
-    assert (job.records, job.full, 0 <= job.seed < 2**31) == (RECORDS, True, True)
-
-
-def test_policies_are_read_from_options_and_file(tmp_path: Path) -> None:
-    file = tmp_path / "policies.json"
-    file.write_text('{"a": {"maxPartitionRatio": 2, "by": "bytes"}, "b": {"minDistinctKeys": 10}}')
-    given = parse_arguments(["--out", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"])
-    assert given.topics == []
-    assert given.policy_file == {
-        "a": SkewLimits(max_partition_ratio=2.0, by="bytes"),
-        "b": SkewLimits(min_distinct_keys=10),
-    }
-    assert given.policies == [("b", SkewLimits(max_key_share=0.05))]
 
 
 @pytest.mark.parametrize("policy", [[], {"a": 1}, {"a": {"maxKeyShare": True}}, {"a": {"maxKeyShare": None}}])

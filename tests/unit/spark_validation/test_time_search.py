@@ -20,15 +20,9 @@ PARTITIONS, RECORDS = 6, 2_000
 
 @dataclass
 class Log:
-    """A partition's log.
+    """A partition's log: by offset, when each record was written, and its timestamp.
 
-    Attributes:
-        written: When each record was written, by offset.
-        times: Their timestamps.
-        start: The first offset that can be read.
-        removed: Offsets that compaction has removed.
-        markers: Offsets of transaction markers.
-        bytes: On disk.
+    It can be read from an offset on, but for those that compaction removed, and markers of transactions.
     """
 
     written: list[int]
@@ -70,10 +64,6 @@ def _clock_ahead(logs: list[Log]) -> None:
     logs[3].times[2] = NOW - HOUR // 2
 
 
-def _batch_ahead(logs: list[Log]) -> None:
-    logs[3].times[2:60] = [NOW - HOUR // 2 + 1_000 * n for n in range(58)]
-
-
 def _clocks_ahead(logs: list[Log]) -> None:
     for log in logs[1:4]:
         for step, n in enumerate((2, 700, 900)):
@@ -89,10 +79,6 @@ def _days_ahead(logs: list[Log]) -> None:
     """Records in the future that are followed by later ones, as those of a steady stream are."""
     for log in logs[:2]:
         log.times[5::100] = [time + DAY for time in log.times[5::100]]
-
-
-def _sent_again(logs: list[Log]) -> None:
-    logs[3].times[1_800:1_900] = logs[3].times[100:200]
 
 
 def _trim(logs: list[Log]) -> None:
@@ -160,11 +146,6 @@ def _single(logs: list[Log]) -> None:
     logs[3] = Log([NOW - 2 * DAY], [NOW - HOUR // 2])
 
 
-def _coarse(logs: list[Log]) -> None:
-    for log in logs:
-        log.times = [time - time % 60_000 for time in log.times]
-
-
 def _hourly(logs: list[Log]) -> None:
     for log in logs:
         log.times = [time - time % (2 * HOUR) for time in log.times]
@@ -186,11 +167,9 @@ KNOWN_BOTH, READ, NEVER = "known", "known if records are read", "withheld"
 SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "in order": (topic, KNOWN_BOTH),
     "a clock ahead": (lambda: topic(_clock_ahead), READ),
-    "a batch ahead": (lambda: topic(_batch_ahead), READ),
     "clocks ahead": (lambda: topic(_clocks_ahead, 3_000), READ),
     "in the future": (lambda: topic(_future), READ),
     "a clock a day ahead": (lambda: topic(_days_ahead, 3_000), READ),
-    "sent again": (lambda: topic(_sent_again), KNOWN_BOTH),
     "trimmed": (lambda: topic(_trim, 3_000), KNOWN_BOTH),
     "clock behind": (lambda: topic(_set_back_clocks, 3_000), KNOWN_BOTH),
     "lagging": (lambda: topic(_lagging), NEVER),
@@ -203,7 +182,6 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "emptied by hand": (lambda: topic(_empty_by_hand, 3_000), NEVER),
     "emptied by time": (lambda: topic(_empty_by_time), KNOWN_BOTH),
     "one record": (lambda: topic(_single), KNOWN_BOTH),
-    "whole minutes": (lambda: topic(_coarse), KNOWN_BOTH),
     "two hours": (lambda: topic(_hourly), NEVER),
     "no times": (lambda: topic(_no_times, 3_000), NEVER),
     "batches of the broker": (lambda: topic(_batches), KNOWN_BOTH),
@@ -270,10 +248,6 @@ def test_counts_match_producer_or_are_withheld(name: str, read: bool) -> None:
             assert ratio.low * 0.97 <= max(truth) / mean <= ratio.high * 1.03
 
 
-def test_partition_without_times_is_named() -> None:
-    assert arrivals("no times", NOW - HOUR).unknown == "records of partition 0 have no times"
-
-
 @pytest.mark.parametrize("name", ["a clock ahead", "alone", "clean"])
 def test_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
     for scene, known in ((name, False), ("in order", True)):
@@ -287,40 +261,3 @@ def test_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
         counts = search.count_between(NOW - HOUR, NOW - HOUR // 4)
         truth = tuple(log.count(NOW - HOUR) - log.count(NOW - HOUR // 4) for log in logs.values())
         assert counts == (truth if known else None)
-
-
-def _ahead(logs: list[Log], numbers: range) -> None:
-    for number in numbers:
-        logs[number].times[2] = NOW - HOUR // 2
-
-
-def _some_ahead(logs: list[Log]) -> None:
-    _all_paused(logs)
-    _ahead(logs, range(60, 64))
-
-
-@pytest.mark.parametrize(
-    ("change", "probed"),
-    [
-        (_all_paused, 64),
-        (_some_ahead, 68),
-        (partial(_ahead, numbers=range(128)), 128),
-        (partial(_ahead, numbers=range(100)), 128),
-    ],
-    ids=["paused", "some misled", "all misled", "most misled"],
-)
-def test_few_of_many_paused_partitions_are_probed(change: Callable[[list[Log]], None], probed: int) -> None:
-    logs = {("t", number): steady(200) for number in range(128)}
-    change([*logs.values()])
-    seen: set[TopicPartition] = set()
-
-    def look(places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sequence[tuple[int, int]]]:
-        seen.update(places)
-        return {place: logs[place].read(offset) for place, offset in places.items()}
-
-    ends = [LogEnds(0, len(log.times)) for log in logs.values()]
-    found = find_arrivals({"t": ends}, partial(find, logs), NOW, NOW - HOUR, read_records=look)["t"]
-    assert found.unknown is None
-    truth = [log.count(NOW - HOUR) for log in logs.values()]
-    assert max(abs(a - b) for a, b in zip(found.counts, truth, strict=True)) <= FEW_RECORDS
-    assert len(seen) <= probed

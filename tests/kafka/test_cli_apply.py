@@ -13,7 +13,6 @@ from typing import Any
 from confluent_kafka.admin import NewTopic
 
 from kafkaform.core.operations import batches
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, environment, manifest
 from tests.support.clusters.fixtures import admin_client, eventually
 
@@ -43,33 +42,6 @@ def test_topics_journey_from_validate_to_apply(project: Project) -> None:
     assert project.live()["prices"]["segment.ms"] == "3600000"
 
 
-def cut(project: Project) -> None:
-    """Declare a shorter retention for topics `a` and `b`, and a longer one for `c`."""
-    for name in ("a", "b", "c"):
-        project.topic(name, retention="7d")
-    project.apply("topics").needs(0)
-    for name, retention in {"a": "1d", "b": "1d", "c": "8d"}.items():
-        project.topic(name, retention=retention)
-
-
-def retentions(project: Project) -> dict[str, int]:
-    return {name: int(topic["retention.ms"]) // 86_400_000 for name, topic in project.live().items()}
-
-
-def test_retention_cut_needs_named_consent(project: Project) -> None:
-    cut(project)
-    call = project.apply("topics").needs(1)
-    assert retentions(project) == {"a": 7, "b": 7, "c": 8}
-    assert f"--allow Topic/{project.prefix}a:retention-cut" in call.out
-    project.apply("topics", "--allow", f"Topic/{project.prefix}*:delete").needs(1)
-    project.apply("topics", "--allow", f"Topic/{project.prefix}A:retention-cut").needs(64)
-    assert retentions(project) == {"a": 7, "b": 7, "c": 8}
-    project.apply("topics", "--allow", f"Topic/{project.prefix}a:retention-*").needs(1)
-    assert retentions(project) == {"a": 1, "b": 7, "c": 8}
-    project.apply("topics", "--allow", "destructive").needs(0)
-    assert retentions(project) == {"a": 1, "b": 1, "c": 8}
-
-
 def test_tombstone_spares_recreated_topic(project: Project) -> None:
     project.topic("a")
     project.apply("topics").needs(0)
@@ -96,16 +68,6 @@ def save_plan(project: Project) -> Path:
     project.topic("a", retention="7d")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     return project.folder / "plan.json"
-
-
-def test_plan_for_another_cluster_is_refused(project: Project, kafka3: DevCluster, kafka: DevCluster) -> None:
-    save_plan(project)
-    call = project.apply("plan.json", "--bootstrap-server", kafka3.bootstrap_servers).needs(1)
-    assert kafka.cluster_id in call.err
-    assert kafka3.cluster_id in call.err
-    assert call.out == ""
-    second = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
-    assert second.live() == project.live() == {}
 
 
 # --- nobody there to ask ---------------------------------------------------------------------------

@@ -107,17 +107,6 @@ def test_doctor_needs_no_manifests(project: Project) -> None:
     assert len(call.out.splitlines()) <= 2
 
 
-def test_drift_is_located_by_doctor(project: Project) -> None:
-    name = project.topic("a", partitions=1, config={"retention.ms": "1d"})
-    project.apply().needs(0)
-    project.run("doctor", "--rule", "KF306").needs(0)
-    project.set_config("a", "retention.ms", "7200000")
-    call = project.run("doctor", "--rule", "KF306", "topics").needs(2)
-    assert f"{name} is not as declared: retention.ms" in call.out
-    assert "topics/a.yaml:" in call.out
-    project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
-
-
 def test_offsets_outside_of_log_are_reported_and_reset(project: Project) -> None:
     """Records removed before they were read, and an offset of a longer log; the advice mends the first."""
     topic = project.topic("a", partitions=3)

@@ -14,7 +14,7 @@ from kafkaform.core.plans import Plan
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli.fleet import run_all
-from tests.support.cli.project import Project, manifest
+from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import Account, connect
 from tests.support.clusters.topics import make_topic
@@ -35,37 +35,6 @@ def project(project: Project, kafka3: DevCluster) -> Project:
     )
     project.topic("orders", overrides={"prod": {"partitions": 4, "replicationFactor": 3}})
     return project
-
-
-def test_profile_with_cluster_overrides_is_applied_in_stages(project: Project, kafka3: DevCluster) -> None:
-    project.config(
-        clusters={
-            "one": {"labels": {"stage": "first"}, "client": {"bootstrap.servers": project.servers}},
-            "three": {"client": {"bootstrap.servers": kafka3.bootstrap_servers}},
-        },
-        profiles={"events": {"Topic": EVENTS | {"overrides": {"three": {"replicationFactor": 3}}}}},
-        stages=[{"clusters": ["stage=first"]}, ["*"]],
-    )
-    name = f"{project.prefix}orders"
-    for topic in (name, f"{name}.dlq"):
-        project.write(
-            f"topics/{topic.removeprefix(project.prefix)}.yaml", manifest(topic, {"profile": "events"})
-        )
-    applied = project.run("apply", "--clusters", "*", "--auto-approve").needs(0)
-    assert applied.err.index("stage 1 of 2: cluster one") < applied.err.index("stage 2 of 2: cluster three")
-    for cluster, replicas in (("one", 1), ("three", 3)):
-        project.run("plan", "--cluster", cluster, "--detailed-exitcode").needs(0)
-        live = project.run("get", "topic", name, "--cluster", cluster, "--format", "json").needs(0).json
-        assert (live["spec"]["replicationFactor"], live["spec"]["retention"]) == (replicas, "7d")
-    # The profile asks for less: the first stage needs consent, and the next one is not begun.
-    text = (project.folder / "kafkaform.yaml").read_text()
-    project.write("kafkaform.yaml", text.replace("retention: 7d", "retention: 3d"))
-    stopped = project.run("apply", "--clusters", "*", "--auto-approve").needs(1)
-    assert "profile/events:retention-cut" in stopped.out
-    assert "cluster three" not in stopped.err
-    consent = ("--allow", "profile/events:retention-cut")
-    project.run("apply", "--clusters", "*", "--auto-approve", *consent).needs(0)
-    project.run("plan", "--clusters", "*", "--detailed-exitcode").needs(0)
 
 
 def test_set_of_plans_is_applied_as_signed(project: Project) -> None:

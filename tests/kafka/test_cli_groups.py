@@ -183,26 +183,3 @@ def test_saved_reset_is_applied_once(project: Project) -> None:
     with join_group(project, "classic") as member:
         firsts = {(project.prefix + "a", number): first for number, first in enumerate([5, 3, 3])}
         eventually(member.firsts, lambda seen: seen == firsts)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_revert_names_command_that_undoes_reset(project: Project) -> None:
-    name = declare(project, offsets={"initial": "earliest"})
-    project.apply("topics").needs(0)
-    commit(project.servers, name, {(project.prefix + "a", 1): 4, (project.prefix + "a", 2): 6})
-    project.run("reset", name, "--to", "latest", "--out", "on.json").needs(1)
-    recorded = {"KAFKAFORM_AUDIT": "true"}
-    project.run("apply", "on.json", RESET, "--auto-approve", env=recorded).needs(0)
-    assert offsets(project) == [10, 10, 10]
-
-    (change,) = project.run("history", name, "--format", "json").needs(0).json["changes"]
-    refusals = [
-        line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line
-    ]
-    command = f"kafkaform reset {name} --from-file {name}.csv"
-    reason = "no manifest holds offsets (3 partitions)"
-    assert refusals == [f"not undone: ConsumerGroup/{name}: {reason}; go back: `{command}`"]
-    project.run(*command.split()[1:], "--out", "back.json").needs(1)
-    project.apply("back.json", RESET).needs(0)
-    assert offsets(project) == [0, 4, 6]
-    assert "File exists" in project.run("revert", change["id"]).needs(1).err

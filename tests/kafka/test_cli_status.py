@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,25 +56,6 @@ def test_status_reports_idle_members_and_lag(project: Project, orders: str) -> N
         assert (topic["groups"], topic["size_bytes"] > 150) == ([group], True)
 
 
-def test_status_lists_empty_topics_and_topics_without_consumers(
-    project: Project, real_cluster: KafkaCluster, orders: str
-) -> None:
-    old, empty = (
-        make_topic(real_cluster, f"{project.prefix}{name}", retention_ms="-1") for name in ("old", "empty")
-    )
-    produce(project.servers, old, {0: 3}, at_ms=time.time_ns() // 1_000_000 - 60 * 86_400_000)
-    with join_members(project.servers, f"{project.prefix}shop", orders) as (member,):
-        member.commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
-        mine = ("status", f"{project.prefix}*", "--stale", "30d")
-        topics = project.run(*mine, "--format", "json").needs(0).json["topics"]
-        assert {
-            each["name"]: (each["usage"]["new_records"], each["usage"]["readers"]) for each in topics
-        } == {old: ("none", "none"), empty: ("unknown", "none"), orders: ("yes", "yes")}
-        shown = project.run(*mine).needs(0).out
-        assert [line.split()[0] for line in shown.splitlines()[1:3]] == [old, empty]
-        assert f"| `{old}` | none | none |" in project.run(*mine, "--format", "markdown").needs(0).out
-
-
 def test_account_without_rights_gets_error_naming_hidden_kinds(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
@@ -88,14 +68,6 @@ def test_account_without_rights_gets_error_naming_hidden_kinds(
         call = blind.run(*command_line, *where).needs(1)
         assert f"no {kinds} is visible to this account: " in call.err
     assert not (tmp_path / "new").exists()
-
-
-def test_invalid_manifest_does_not_hide_status(project: Project, orders: str) -> None:
-    project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
-    call = project.run("status", orders).needs(0)
-    assert orders in call.out
-    assert call.said.startswith("not read: the manifests: ")
-    assert call.said.count("\n") == 1
 
 
 def test_watch_redraws_until_ctrl_c(project: Project, orders: str) -> None:

@@ -12,7 +12,6 @@ from confluent_kafka.admin import ResourceType
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import DataSize, Desired
 from kafkaform.core.partitions import LogSpan, TimedOffset
@@ -21,16 +20,8 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
-from tests.support.clusters.fixtures import (
-    TIMEOUT_S,
-    Account,
-    admin_client,
-    bring_back,
-    connect,
-    eventually,
-    open_connection,
-)
-from tests.support.clusters.topics import alter_configs, make_topic, read_replicas
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, bring_back, connect, eventually
+from tests.support.clusters.topics import alter_all_brokers, alter_configs, make_topic, read_replicas
 from tests.support.plans.scenes import topic
 from tests.support.plans.sizes import create_topics
 
@@ -62,25 +53,6 @@ def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str
 # --- rights ----------------------------------------------------------------------------------------
 
 
-def test_unauthorized_topic_is_invisible_not_absent(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    seen, *hidden = (topic(f"{prefix}{name}") for name in ("seen", "none", "described", "configs"))
-    for ref in (seen, *hidden):
-        make_topic(acl, ref.name)
-    both = ("DESCRIBE", "DESCRIBE_CONFIGS")
-    reader = account(
-        *(f"TOPIC:{seen.name}:{right}" for right in both),
-        *(f"TOPIC:{ref.name}:{right}" for ref, right in zip(hidden[1:], both, strict=True)),
-    ).cluster
-    observation = reader.observe([seen, *hidden])
-    assert observation.resources.keys() == {seen}
-    assert observation.invisible.keys() == {*hidden}
-    desired = [Desired(ref, {"partitions": 1, "replicationFactor": 1}) for ref in hidden]
-    plan = plan_from(desired, observation, reader.facts())
-    assert (plan.changes, {*plan.unknown}) == ((), {*hidden})
-
-
 def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account], prefix: str) -> None:
     missing = topic(f"{prefix}missing")
     assert account().cluster.observe([missing]).invisible.keys() == {missing}
@@ -105,6 +77,9 @@ def test_partial_observation_with_few_rights_matches_full(
     ).cluster
     whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
     assert whole.invisible.keys() == set(refs[1:])
+    desired = [Desired(ref, {"partitions": 1, "replicationFactor": 1}) for ref in refs[1:]]
+    plan = plan_from(desired, whole, few.facts())
+    assert (plan.changes, {*plan.unknown}) == ((), {*refs[1:]}), "what is invisible is not absent"
     observed = few.observe_fields({key: {"config.retention.ms": None} for key in refs})
     assert (observed.resources.keys(), observed.invisible.keys()) == (
         whole.resources.keys(),
@@ -202,27 +177,18 @@ def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: Kafka
 def test_cluster_wide_config_is_default(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
-    set_cluster_default(kafka, "message.max.bytes", "2000000")
+    alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", "2000000")
     try:
         changed = eventually(
             real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") == "2000000"
         )
         observed = real_cluster.observe([topic(f"{prefix}a")]).resources[topic(f"{prefix}a")]
     finally:
-        set_cluster_default(kafka, "message.max.bytes", None)
+        alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", None)
     assert changed.diagnostics == ()
     assert observed.effective["config.max.message.bytes"] == "2000000"
     assert "config.max.message.bytes" not in observed.state
     eventually(real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") != "2000000")
-
-
-def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None:
-    """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
-    config = {"name": name, "operation": int(value is None), "value": value}
-    request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
-    with open_connection(kafka.bootstrap_servers) as connection:
-        answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
-    assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
 def test_stopped_broker_does_not_change_replication_factor(

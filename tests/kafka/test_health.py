@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
 from kafkaform.core.health import Health, Part, ThrottleConfigs
 from kafkaform.core.partitions import PartitionState
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.clusters.fixtures import Account, connect, eventually
-from tests.support.clusters.topics import make_topic
+from tests.support.clusters.topics import alter_all_brokers, make_topic
 
 
 def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
@@ -48,24 +46,15 @@ def test_health_of_three_brokers_is_read(kafka3: DevCluster, prefix: str) -> Non
             assert abs(log_dir.usable - volume.free) < volume.total / 10
 
 
-def alter_all_brokers(cluster: KafkaCluster, config: str, value: str | None) -> None:
-    """Set a config of all brokers, for which librdkafka has no name; None removes it."""
-    operation = AlterConfigOperation.DELETE if value is None else AlterConfigOperation.SET
-    change = {"name": config, "operation": operation, "value": value}
-    resource = {"type": 4, "name": "", "configs": [change]}
-    (answer,) = cluster._connection.send(ALTER_CONFIGS, [{"resources": [resource], "validate_only": False}])
-    assert answer["resources"][0]["error_code"] == 0
-
-
 def test_throttle_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
     rate = "leader.replication.throttled.rate"
     with connect(kafka.bootstrap_servers) as cluster:
         assert cluster.throttle_configs([]) == ()
-        alter_all_brokers(cluster, rate, "1000000")
+        alter_all_brokers(kafka.bootstrap_servers, rate, "1000000")
         try:
             found = eventually(lambda: cluster.throttle_configs([]), bool)
         finally:
-            alter_all_brokers(cluster, rate, None)
+            alter_all_brokers(kafka.bootstrap_servers, rate, None)
         assert found == (ThrottleConfigs("brokers", "", {rate: "1000000"}),)
         eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
 

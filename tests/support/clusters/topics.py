@@ -8,11 +8,12 @@ from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, open_connection
 
 
 def make_topic(
@@ -74,6 +75,15 @@ def alter_configs(
         resource = ConfigResource(kind, name, incremental_configs=entries)
         for future in admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values():
             future.result(TIMEOUT_S)
+
+
+def alter_all_brokers(servers: str, name: str, value: str | None) -> None:
+    """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
+    config = {"name": name, "operation": int(value is None), "value": value}
+    request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
+    with open_connection(servers) as connection:
+        answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
+    assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
 def read_replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:

@@ -20,7 +20,6 @@ from tests.support.clusters.fixtures import Account, connect
 from tests.support.clusters.topics import make_topic
 
 DEAD = "127.0.0.1:1"
-EVENTS = {"partitions": 2, "replicationFactor": 1, "retention": "7d"}
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from inspect import getclosurevars
 from struct import pack
 from typing import Any
 
-from kafkaform.cluster.wire.message_schema import RequestType, T, read_response
+from kafkaform.cluster.wire.message_schema import FieldType, RequestType, T, read_response
 from kafkaform.core.errors import MalformedResponse
 
 TELLING = [
@@ -54,6 +55,13 @@ def varint(number: int) -> bytes:
         out += bytes([number & 0x7F | 0x80])
         number >>= 7
     return out + bytes([number])
+
+
+def schemas_of(request_type: RequestType[Any]) -> tuple[FieldType, FieldType]:
+    """Return the schemas of request and response; KeyError where there are none."""
+    codecs = getclosurevars(request_type.write).nonlocals["codecs"]
+    schemas = getclosurevars(codecs.__wrapped__).nonlocals
+    return schemas["request"], schemas["response"]
 
 
 class CountedBytes(bytes):

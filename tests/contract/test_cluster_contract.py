@@ -282,14 +282,6 @@ def test_invalid_topic_operations_are_refused(cluster: Cluster, prefix: str) -> 
 # --- many operations at once -----------------------------------------------------------------------
 
 
-def test_colliding_new_topic_names_are_not_refused(cluster: Cluster, prefix: str) -> None:
-    """Nobody but a rule over manifests can prevent this."""
-    assert cluster.validate([]) == cluster.execute([]) == []
-    pair = [new_topic(f"{prefix}p.q"), new_topic(f"{prefix}p_q")]
-    assert cluster.validate(pair) == [None, None]
-    assert cluster.execute(pair) == [None, None]
-
-
 def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) -> None:
     twice, once = create_topics(cluster, new_topic(f"{prefix}twice"), new_topic(f"{prefix}once"))
     topics = (twice, twice, once)
@@ -304,15 +296,6 @@ def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) ->
     assert [list_codes(each) for each in outcomes] == [["INVALID_REQUEST", "INVALID_REQUEST", None]] * 7
     assert_unchanged(cluster, f"{prefix}twice", twice.state)
     assert topic(f"{prefix}x") not in cluster.observe([], kinds=["Topic"]).inventory
-
-
-def test_creation_of_too_many_partitions_is_refused(cluster: Cluster, prefix: str) -> None:
-    request = [new_topic(f"{prefix}{number}", 10) for number in range(1_000)]
-    for outcomes in (cluster.validate(request), cluster.execute(request)):
-        assert set(list_codes(outcomes)) == {"POLICY_VIOLATION"}
-    create_topics(cluster, new_topic(f"{prefix}sentinel"))
-    inventory = cluster.observe([], kinds=["Topic"]).inventory
-    assert {ref.name for ref in inventory if ref.name.startswith(prefix)} == {f"{prefix}sentinel"}
 
 
 def test_addition_of_too_many_partitions_is_refused(cluster: Cluster, prefix: str) -> None:
@@ -333,14 +316,6 @@ def test_topic_config_change_keeps_other_configs(cluster: Cluster, prefix: str) 
         **{"partitions": 1, "replicationFactor": 1, "segment.ms": "9", "flush.ms": "3000"},
     )
     assert observed.effective["config.retention.ms"] == "604800000"
-
-
-def test_min_isr_above_replicas_is_accepted(cluster: Cluster, prefix: str) -> None:
-    """Every write with acks=all then fails: a rule has to see it, the brokers do not."""
-    operation = new_topic(f"{prefix}a", min_insync_replicas="3")
-    assert cluster.validate([operation]) == [None]
-    (observed,) = create_topics(cluster, operation)
-    assert observed.state["config.min.insync.replicas"] == "3"
 
 
 @pytest.mark.parametrize("present", [4, 2])

@@ -157,21 +157,6 @@ def test_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: 
     assert get_replicas(observed).moving == frozenset()
 
 
-def test_partial_layout_has_all_reassignments(
-    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
-) -> None:
-    moved, second = f"{prefix}moved", f"{prefix}other"
-    place_topic(cluster, moved, (1,))
-    place_topic(cluster, second, (2,))
-    fill(moved, 1)
-    slow_down(cluster, moved)
-    start_moves(cluster, {(moved, 0): (3,)})
-    part = eventually(lambda: cluster.layout({second}), lambda found: bool(found.reassigning))
-    assert part.topics.keys() == {second}
-    assert part.reassigning == {(moved, 0): Reassignment((3,), frozenset({3}), frozenset({1}))}
-    start_moves(cluster, {(moved, 0): None})
-
-
 def test_invalid_replica_assignment_of_new_topic_is_refused(cluster: Cluster, prefix: str) -> None:
     def create(*assignment: Replicas) -> CreateTopic:
         return CreateTopic(topic(f"{prefix}a"), len(assignment), len(assignment[0]), {}, assignment)

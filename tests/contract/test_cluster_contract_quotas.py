@@ -143,10 +143,3 @@ def test_invalid_quotas_are_refused_individually(cluster: Cluster, prefix: str) 
     assert list_codes(cluster.execute(asked)) == expected
     with apply_limits(cluster, alter(f"user={prefix}", producer_byte_rate=MIB)):
         wait_for_limits(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
-
-
-def test_duplicate_quota_entity_in_request_is_refused(cluster: Cluster, prefix: str) -> None:
-    twice = [alter(f"user={prefix}", producer_byte_rate=MIB), alter(f"user={prefix}", consumer_byte_rate=MIB)]
-    assert list_codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
-    assert cluster.execute([alter(f"user={prefix}", "producer_byte_rate")]) == [None]
-    assert quota(f"user={prefix}") not in cluster.observe([quota(f"user={prefix}")]).inventory

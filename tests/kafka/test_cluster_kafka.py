@@ -23,7 +23,6 @@ from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, bring_back, connect, eventually
 from tests.support.clusters.topics import alter_all_brokers, alter_configs, make_topic, read_replicas
 from tests.support.plans.scenes import topic
-from tests.support.plans.sizes import create_topics
 
 
 @pytest.fixture
@@ -243,7 +242,7 @@ def test_topic_not_opened_yet_has_size_0(
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""
     ref = topic(f"{prefix}.new")
-    create_topics(real_cluster, ref)
+    assert real_cluster.execute([CreateTopic(ref, 2, 1, {})]) == [None]
     (observed,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
     send_to_each = Connection.send_to_each
 

@@ -590,13 +590,6 @@ def test_change_with_lost_response_is_not_repeated() -> None:
         assert len(server.heard) == 2
 
 
-def test_lost_response_of_a_named_broker_is_unknown() -> None:
-    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
-        cluster.read_api_versions(1)
-        assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
-        assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
-
-
 def test_change_is_sent_on_a_new_connection() -> None:
     answers: list[object] = [b"first", b"second"]
     with start_cluster(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
@@ -607,17 +600,6 @@ def test_change_is_sent_on_a_new_connection() -> None:
         # are not counted: a test beside this one may look for a server whose port this one was given.
         assert cluster.send(CHANGE, [b""]) == [b"second"]
         assert len(server.heard) == 2
-
-
-def test_known_broker_replaces_the_bootstrap_server() -> None:
-    with broker(lambda *_: b"two") as second:
-        with broker(
-            lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one", answers_each=1
-        ) as first:
-            cluster = brokers(first)
-            assert cluster.send(ECHO, [b""], 2) == [b"two"]
-        assert cluster.send(ECHO, [b""]) == [b"two"]
-        cluster.close()
 
 
 # --- logins ----------------------------------------------------------------------------------------
@@ -732,16 +714,6 @@ def test_large_requests_and_responses_do_not_deadlock() -> None:
         assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
 
 
-def test_abandoned_connection_is_opened_again() -> None:
-    with start_cluster(lambda *_: b"here") as (_, cluster):
-        assert cluster.send(ECHO, [b""]) == [b"here"]
-        used = cluster._open[None]
-        used.close()
-        with pytest.raises(HungUpError, match="was closed"):
-            used.send(ECHO, [b""])
-        assert cluster.send(ECHO, [b""]) == [b"here"]
-
-
 def test_election_follows_the_controller() -> None:
     """ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
 
@@ -768,18 +740,6 @@ def test_election_follows_the_controller() -> None:
         connection.close()
 
 
-def test_missing_controller_is_refused_within_timeout() -> None:
-    answer = pack(">ih", 0, 41) + b"\x00\x01\x00"
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
-        connection = Connection({}, lambda: settings(server))
-        begun = time.monotonic()
-        with pytest.raises(RequestRejected) as caught:
-            read_running(connection, 0.5)
-        assert caught.value.code == "NOT_CONTROLLER"
-        assert 0.5 < time.monotonic() - begun < 10, "an election may take 20 s, the caller has 0.5 s"
-        connection.close()
-
-
 def test_ctrl_c_does_not_wait_for_silent_broker() -> None:
     def interrupt() -> None:
         while not any(key == ECHO.key for key, *_ in server.heard):
@@ -792,30 +752,6 @@ def test_ctrl_c_does_not_wait_for_silent_broker() -> None:
         with pytest.raises(KeyboardInterrupt):
             cluster.send_to_each(ECHO, b"", 120.0)
         assert time.monotonic() - begun < 60
-
-
-def test_request_after_failure_uses_new_connection() -> None:
-    """The connection is closed under it, as it is out of step."""
-    answers: list[object] = [..., b"second"]
-    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (
-        server,
-        cluster,
-    ):
-        cluster.read_api_versions(1)
-        messages: list[object] = []
-
-        def ask_first() -> None:
-            with pytest.raises(OutcomeUnknown):
-                cluster.send(ECHO, [b""], 1, timeout_s=0.5)
-            messages.append("first")
-
-        thread = Thread(target=ask_first, daemon=True)
-        thread.start()
-        while not any(key == ECHO.key for key, *_ in server.heard):
-            time.sleep(0.01)
-        assert cluster.send(ECHO, [b""], 1) == [b"second"]
-        thread.join(60)
-        assert messages == ["first"]
 
 
 def test_malformed_response_leaves_a_change_unknown() -> None:
@@ -840,12 +776,3 @@ def test_login_has_single_deadline(ahead: list[float], monkeypatch: pytest.Monke
     late = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
     with asking_for_logins(answer) as server, late:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
-
-
-def test_unexpected_error_of_one_broker_is_raised() -> None:
-    broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], return_body)
-    with (
-        start_cluster(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),
-        pytest.raises(IndexError),
-    ):
-        cluster.send_to_each(broken, b"", 1.0)

@@ -169,11 +169,3 @@ def test_next_page_shows_whether_a_list_was_cut(next_page: list[str] | None, cod
 
     reading = SchemaRegistry(respond, "registry").observe({}, none_besides, listed=True)
     assert [note.code for note in reading.diagnostics] == codes
-
-
-@pytest.mark.parametrize(("count", "codes"), [(999, []), (1000, ["KF430"]), (1001, [])])
-def test_possibly_truncated_subject_list_is_noted(count: int, codes: list[str]) -> None:
-    with serve(200, json.dumps([f"t{number}" for number in range(count)]).encode()) as url:
-        reading = open_registry({"schema.registry.url": url}).observe({}, none_besides, listed=True)
-    assert len(reading.inventory) == count
-    assert [note.code for note in reading.diagnostics] == codes

@@ -359,13 +359,6 @@ def test_responses_within_size_limits_are_valid() -> None:
     assert error.hint
 
 
-@pytest.mark.parametrize(
-    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + encode_config_response("t")[2:-4] + b"\xff" * 4]
-)
-def test_negative_config_lengths_are_refused(body: bytes) -> None:
-    assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
-
-
 @examples(10)
 @given(st.sampled_from(SAMPLES), damages)
 def test_damaged_response_is_read_or_malformed(
@@ -586,14 +579,6 @@ def test_unsupported_log_dirs_request_is_reported_once() -> None:
         (LogDir(3, "/a", 9, 1),),
         dict.fromkeys((1, 2), "this cluster does not support DescribeLogDirs"),
     )
-
-
-def test_broker_without_volumes_is_named() -> None:
-    found, unread = read_volumes(
-        {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
-    )
-    assert (found, unread[1]) == ((LogDir(3, "/a", 9, 1),), "no answer")
-    assert "Describe on the cluster" in unread[2]
 
 
 def test_acls_are_read_in_all_versions() -> None:

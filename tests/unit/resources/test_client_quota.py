@@ -9,20 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform import rules
-from kafkaform.core.errors import RequestRejected
-from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
-from kafkaform.core.values import replace
+from kafkaform.core.model import Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
-from kafkaform.resources.client_quota.operations import AlterQuota
-from kafkaform.rules import RuleContext
-from kafkaform.rules.policies import read_policies
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
-from tests.support.plans.scenes import QUIET
 
 KIND = KINDS["ClientQuota"]
 ALICE = ResourceRef("ClientQuota", "user=alice")
@@ -57,10 +50,6 @@ def applied(file: ManifestFile) -> ManifestFile:
     """The manifest of a quota that is on the cluster."""
     file.apply()
     return file
-
-
-def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str) -> None:
-    assert cluster.execute([AlterQuota(ref, limits)]) == [None]
 
 
 PROBLEMS = {
@@ -120,13 +109,6 @@ CHANGES = {
     "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT]),
     "deletion": ("spec:\n", "spec:\n  state: absent\n", [RAISED]),
 }
-BY_DEFAULT = "512 KiB/s on each broker, 1536 KiB/s on all 3, by the limit of a default"
-UNDER_A_DEFAULT = {
-    "removed limit": (RATE, NO_RATE, BY_DEFAULT),
-    "lower limit": (RATE, "    producer_byte_rate: 600000\n", "585.9 KiB/s on each broker"),
-    "deletion": ("spec:\n", "spec:\n  state: absent\n", BY_DEFAULT),
-}
-DEFAULT = ResourceRef("ClientQuota", "user=<default>")
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
@@ -142,17 +124,6 @@ def test_lower_limit_is_a_cut(
     assert list_assessments(plan) == expected
     assert plan.changes[0].status is Status.PLANNED
     assert join_reasons(plan) == snapshot
-
-
-@pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
-def test_effective_default_limit_is_compared(
-    cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
-) -> None:
-    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
-    applied.edit(before, after)
-    plan = applied.plan()
-    assert list_assessments(plan) == [CUT]
-    assert limit in join_reasons(plan)
 
 
 @pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
@@ -174,19 +145,6 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
     file.apply(f"{ref}:delete")
     assert file.cluster.observe([ref]).resources == {}
-
-
-def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
-    (planned,) = file.plan().changes
-    assert isinstance(planned.change, Create)
-    odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
-    assert KIND.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
-    (operation,) = KIND.operations(odd)
-    (objection,) = cluster.validate([operation])
-    assert isinstance(objection, RequestRejected)
-    assert objection.code == "INVALID_REQUEST"
-    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), cluster.facts())
-    assert KIND.field(PRODUCER).judge(context).hazard == "unknown-config"
 
 
 LIMITS = st.none() | st.integers(0, 10**9)
@@ -235,21 +193,3 @@ def test_invalid_live_limit_is_judged_and_not_adopted(limit: str, odd: str) -> N
     assert judge_deletion(deleted, Facts("x")).hazard == "unknown-config"
     assert KIND.field(path).undeclarable(odd) is not None
     assert KIND.field(path).undeclarable("5") is None
-
-
-def test_policy_reads_labels_and_limits(file: ManifestFile) -> None:
-    policy = {
-        "name": "rate",
-        "kind": "ClientQuota",
-        "message": "Too fast.",
-        "require": {"labels": ["team", "tier"], "fields": {PRODUCER: {"max": "500000"}}},
-    }
-
-    def reject(*problem: object, **more: object) -> None:
-        raise AssertionError((problem, more))
-
-    policies = read_policies([policy], reject)
-    findings = rules.check(RuleContext(tuple(file.load())), QUIET, more=policies)
-    label, limit = [finding.message for finding in findings if finding.code == "policy/rate"]
-    assert "label tier" in label
-    assert "producer_byte_rate is 1 MB" in limit

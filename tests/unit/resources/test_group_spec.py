@@ -87,12 +87,6 @@ def test_kafka_assignors_have_short_names(written: object, canonical: str) -> No
     assert client == {"partition.assignment.strategy": canonical}
 
 
-@pytest.mark.parametrize("name", sorted(kafka_configs.group_configs()))
-def test_every_group_config_accepts_own_default(name: str) -> None:
-    key = kafka_configs.group_configs()[name]
-    assert normalise_group({"config": {name: key.default}})["config"] == {name: key.default}
-
-
 BELONG_TO_THE_APPLICATION = (
     *("bootstrap.servers", "config.providers", "interceptor.classes", "key.deserializer", "metric.reporters"),
     *("sasl.jaas.config", "security.protocol", "ssl.keystore.location", "ssl.not.known.yet"),
@@ -171,8 +165,3 @@ def load_group(text: str, folder: Path) -> Desired:
 def test_timestamp_needs_no_quotes(tmp_path: Path, quote: str) -> None:
     desired = load_group(f"  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n", tmp_path)
     assert desired.state == {"offsets.t": "2026-11-01T00:00:00Z"}
-
-
-def test_client_values_keep_written_text(tmp_path: Path) -> None:
-    desired = load_group("  client: {group.instance.id: 010, enable.auto.commit: false}\n", tmp_path)
-    assert desired.intent.spec["client"] == {"group.instance.id": "010", "enable.auto.commit": "false"}

@@ -11,14 +11,12 @@ import pytest
 import yaml
 
 from kafkaform.cli.session import Session
-from kafkaform.cluster.schema_registry import RegistryResponse
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Facts, FieldChange, Intent, ResourceRef, Risk, Update
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext, UsageFacts
 from kafkaform.resources.subject import SubjectKind
-from kafkaform.resources.subject.fields import find_topic
 from kafkaform.resources.subject.operations import AlterSubject
 from kafkaform.resources.subject.schema import (
     RegisteredSchema,
@@ -29,7 +27,6 @@ from kafkaform.resources.subject.schema import (
 )
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import ROOT, Project, manifest
-from tests.support.github.git_work import Work
 from tests.support.plans.scenes import QUIET
 
 REF = ResourceRef("Subject", "orders-value")
@@ -288,57 +285,6 @@ def test_large_schema_is_recorded_by_digest(project: Project, cluster: Connected
     assert "schema registry no longer has" in lost.both
 
 
-def test_subject_is_purged_after_deletion(project: Project) -> None:
-    project.config(clusters={"dev": RECORDED}, rules=QUIET)
-    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
-
-    def declare(**spec: object) -> None:
-        project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
-
-    def plan() -> tuple[str, object]:
-        (change,) = run("plan", "--format", "json", "--no-strict").needs(0).json["changes"]
-        return change["status"], change["fields"][0]["before"]
-
-    declare(schema=AVRO)
-    run("apply", "--auto-approve").needs(0)
-    declare(state="purged")
-    assert plan() == ("refused", None)
-    assert "state: absent" in run("drift", "--adopt").needs(1).both
-    declare(state="absent")
-    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(0)
-    declare(state="purged")
-    assert plan() == ("needs_consent", "deleted")
-    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(1)
-    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete-permanently").needs(0)
-    run("plan", "--detailed-exitcode").needs(0)
-    run("status").needs(0)
-    purge = run("history", "--format", "json").needs(0).json["changes"][0]
-    assert "not undone" in run("revert", purge["id"]).needs(1).both
-    declare(state="purged", deletionProtection=True)
-    assert "deletionProtection" in run("validate").needs(1).both
-
-
-def test_topic_of_subject_follows_name_strategy() -> None:
-    names = ("orders-value", "orders-key", "com.acme.Order", "-value")
-    assert [find_topic(name) for name in names] == ["orders", "orders", None, None]
-
-
-def test_changed_schema_file_changes_the_subject(project: Project) -> None:
-    work = Work(project.folder)
-    project.config(clusters={"dev": CLIENT}, rules=QUIET)
-    spec = {"schema": {"file": "../schemas/order.avsc"}, "compatibility": "BACKWARD"}
-    work.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
-    work.commit(**{"schemas/order.avsc": AVRO})
-    project.run("apply", "--auto-approve").needs(0)
-    work.git("checkout", "-q", "-b", "feature")
-    added = AVRO.replace("}]", '}, {"name": "total", "type": "long", "default": 0}]')
-    work.commit(**{"schemas/order.avsc": added})
-    planned = project.run("plan", "--changed-since", "main", "--format", "json").needs(0).json
-    (change,) = planned["changes"]
-    assert (change["name"], change["action"]) == ("orders-value", "update")
-    assert "KF444" in [each["code"] for each in planned["diagnostics"]]
-
-
 @pytest.mark.parametrize(
     ("environments", "is_shared"), [((), False), (("dev",), False), (("dev", "prod"), False), ((), True)]
 )
@@ -382,11 +328,3 @@ def test_example_of_the_documentation_is_applied(project: Project) -> None:
         order.read_text().replace("\n  ]", ',\n    {"name": "note", "type": "string", "default": ""}\n  ]')
     )
     assert "upgrade the consumers first: billing" in run("plan").needs(0).out
-
-
-def test_import_without_the_registry_is_incomplete(
-    project: Project, cluster: Connected, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster.registry, "handle", lambda *_: RegistryResponse(500, None))
-    call = project.run("import", "--kind", "subject").needs(1)
-    assert "could not list subjects" in call.both

@@ -7,8 +7,8 @@ import pytest
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Intent, Undeclared
 from kafkaform.core.values import replace
-from kafkaform.resources import KINDS, kind_order
-from kafkaform.resources.base import Layer, field_order
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import Layer
 from kafkaform.resources.topic.spec import normalise, resolve
 from tests.support.plans.specs import Reports
 
@@ -18,15 +18,6 @@ def normalise_topic(layer: Layer) -> Layer:
     normal = normalise(layer, reports)
     assert reports == []
     return normal
-
-
-def test_spec_values_have_normal_form() -> None:
-    assert normalise_topic({}) == {}
-    assert normalise_topic(
-        {"partitions": 12.0, "replicationFactor": 3, "keyed": False, "overrides": {"x": {}}}
-    ) == {"partitions": 12, "replicationFactor": 3, "keyed": False}
-    assert normalise_topic({"retention": {}}) == {}
-    assert normalise_topic({"config": {}}) == {}
 
 
 @pytest.mark.parametrize(
@@ -116,12 +107,6 @@ def test_spec_resolves_to_state_and_intent() -> None:
     assert intent == Intent(keyed=True, deletion_protection=True, undeclared=Undeclared.RESET, spec=layer)
     tombstone = {**layer, "state": "absent"}
     assert resolve(tombstone, reports) == (None, replace(intent, spec=tombstone))
-
-
-def test_fields_have_an_order() -> None:
-    paths = sorted(["config.b", "replicationFactor", "config.a", "partitions"], key=field_order(TOPIC))
-    assert paths == ["partitions", "replicationFactor", "config.a", "config.b"]
-    assert kind_order("Topic") == 0
 
 
 TOPIC = KINDS["Topic"]

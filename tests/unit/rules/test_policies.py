@@ -239,17 +239,6 @@ def test_acls_are_checked_individually() -> None:
     assert "except User:admin" in rule.explanation
 
 
-def test_policy_applies_to_matching_field_values() -> None:
-    narrow = "- {name: p, message: No., match: {fields: {partitions: {min: 7}}}, require: {labels: [x]}}\n"
-    assert check_policies(narrow) == []
-    assert len(check_policies(narrow, TOPIC.replace("partitions: 6", "partitions: 7"))) == 1
-    assert check_policies(narrow.replace("{min: 7}", "{notIn: [6]}")) == []
-    assert (
-        check_policies("- {name: p, message: No., match: {except: ['checkout.*']}, require: {labels: [x]}}\n")
-        == []
-    )
-
-
 def policy(rest: str) -> str:
     return f"- {{name: p, message: No, {rest}}}\n"
 

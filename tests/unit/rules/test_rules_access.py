@@ -10,10 +10,7 @@ import pytest
 import yaml
 
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.acls import Acl, ResourceType
-from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
-from kafkaform.resources.access.risk import AccessFacts
+from kafkaform.core.model import Diagnostic, Facts, ResourceRef
 from kafkaform.rules import RuleContext, Stage, check
 
 TEAM = {"team": "shop"}
@@ -123,32 +120,6 @@ def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], i
 
 
 @pytest.mark.parametrize(
-    ("declared", "name", "severity"),
-    [
-        ("orders.v1", "ordres.v1", Severity.ERROR),
-        ("orders.v1", "orders.v2", Severity.WARNING),
-        ("payments.v1", "ordres.v1", Severity.WARNING),
-    ],
-)
-def test_right_on_misspelt_topic_is_error(
-    tmp_path: Path, declared: str, name: str, severity: Severity
-) -> None:
-    topic = (declared, "Topic", {"partitions": 1, "replicationFactor": 1})
-    found = diagnose(tmp_path, access(produces=[name]), topic)
-    assert [each.severity for each in found if each.code == "KF604"] == [severity]
-
-
-def test_group_member_needs_topic_rights(tmp_path: Path) -> None:
-    group = ("billing", "ConsumerGroup", {"topics": ["orders", "refunds"]})
-    live = ("orders", "refunds")
-    half = access(consumes=[{"group": "billing", "topics": ["orders"]}])
-    assert ("KF603", "Access/User:a") in find(tmp_path, group, half, live=live)
-    assert not find(tmp_path, group, access(consumes=[{"group": "billing"}]), live=live)
-    broad = access(consumes=[{"group": "billing", "topics": [{"prefix": "orders"}, "refunds"]}])
-    assert not find(tmp_path, group, broad, live=live)
-
-
-@pytest.mark.parametrize(
     ("right", "team", "found"),
     [
         ({"produces": ["orders"]}, "checkout", True),
@@ -169,14 +140,6 @@ def test_right_declared_by_other_team_is_reported(
     ]
     codes = {code for code, _ in find(tmp_path, *both, *topics, labels=labels)}
     assert ("KF607" in codes) is found
-
-
-def test_acls_of_undeclared_principals_on_absent_topic_are_reported(tmp_path: Path) -> None:
-    acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
-    facts = Facts("x").add_part(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
-    absent = ("gone", "Topic", {"state": "absent"})
-    assert find(tmp_path, absent, facts=facts) == {("KF608", "Topic/gone")}
-    assert find(tmp_path, absent, access(), access("User:b", "b"), facts=facts) == set()
 
 
 @pytest.mark.parametrize(

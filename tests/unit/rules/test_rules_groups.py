@@ -6,8 +6,6 @@ import re
 
 import pytest
 
-from kafkaform import rules
-from kafkaform.rules import Stage
 from tests.support.plans.rules import check_rule, scene
 from tests.support.plans.scenes import declare_topic
 from tests.unit.rules.rows.groups import members, slow
@@ -28,8 +26,3 @@ def test_suggested_batch_is_the_largest_that_fits(each: int) -> None:
     (fitting,) = map(int, re.findall(r"max\.poll\.records: (\d+)", str(finding.suggestion)))
     assert not check_rule("KF203", slow(each, client={"max.poll.records": str(fitting)}))
     assert check_rule("KF203", slow(each, client={"max.poll.records": str(fitting + 1)}))
-
-
-def test_protocol_rules_have_stage_and_waivability() -> None:
-    assert rules.RULES["KF213"].stage is Stage.LIVE
-    assert not rules.RULES["KF211"].waivable

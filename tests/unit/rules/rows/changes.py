@@ -243,7 +243,6 @@ THREE_OF_TWO, RAISE_TO_3 = declare_topic("a", 1, 2, min_insync_replicas="3"), ch
 WITHOUT_3 = change_field("placement", "1:2:3", "1:2")
 ADDED = (change_field("replicationFactor", 1, 3), change_field("placement", "1", "1:2:3"), RAISE)
 JOINED = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
-MORE_THAN_REPLICAS = build_acknowledged(THREE_OF_TWO, RAISE_TO_3, isr=(1,))
 ONE_IN_SYNC = build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,))
 FROM_UNKNOWN = change_field(MIN_ISR, None, "2")
 

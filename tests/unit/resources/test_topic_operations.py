@@ -12,6 +12,7 @@ from kafkaform import resources
 from kafkaform.cluster.kafka import readers
 from kafkaform.cluster.kafka.writer import WRITERS, UnvalidatedWriter
 from kafkaform.cluster.services import SERVICES
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import Operation
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.operations import Reassign
@@ -38,4 +39,4 @@ def test_every_operation_has_writer_reader_and_effect() -> None:
         pass
 
     with pytest.raises(TypeError, match="abstract"):
-        Silent(topic("a"))  # type: ignore[abstract]
+        Silent(ResourceRef("Topic", "a"))  # type: ignore[abstract]

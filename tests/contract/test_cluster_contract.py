@@ -33,7 +33,6 @@ def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
 
 
 def wait_for_topic(cluster: Cluster, name: str, **state: object) -> Observed:
-    """A topic, once its state is this one."""
     wanted = {f"config.{n}" if "." in n else n: value for n, value in state.items()}
     observation = eventually(
         lambda: cluster.observe([topic(name)]),

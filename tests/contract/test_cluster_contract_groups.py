@@ -137,13 +137,11 @@ def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
 
 
 def build_deletion(observed: Observed) -> DeleteGroup:
-    """The deletion of all that there is of a group."""
     own = [path.removeprefix("config.") for path in observed.state if path.startswith("config.")]
     return DeleteGroup(observed.ref, tuple(own))
 
 
 def wait_for_group(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
-    """A group, once its state is this one."""
     observation = eventually(
         lambda: cluster.observe([group(name)]),
         lambda o: group(name) in o.resources and o.resources[group(name)].state == state,
@@ -152,12 +150,10 @@ def wait_for_group(cluster: Cluster, name: str, state: Mapping[str, object]) -> 
 
 
 def read_offsets(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
-    """The offsets of a group; it exists."""
     return cluster.groups([name]).groups[name].committed
 
 
 def is_unknown(cluster: Cluster, name: str) -> bool:
-    """Return whether no coordinator knows a group."""
     reading = cluster.groups([name])
     return not reading.groups and not reading.denied
 

@@ -67,14 +67,12 @@ def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int
 
 
 def clear_throttles(cluster: Cluster) -> None:
-    """Leave no throttle behind for the next test."""
     throttles = cluster.throttles([])
     cluster.clear_throttles(throttles)
     eventually(lambda: cluster.throttles([]), lambda found: not found.rates)
 
 
 def place_topic(cluster: Cluster, name: str, *assignment: Replicas) -> None:
-    """Create a topic with these replicas, and wait until it is led."""
     count = len(assignment[0])
     carry_out(cluster, CreateTopic(topic(name), len(assignment), count, {}, assignment))
     wait_for_replicas(cluster, name, *assignment)
@@ -118,7 +116,6 @@ def slow_down(cluster: Cluster, name: str) -> None:
 
 
 def speed_up(cluster: Cluster) -> None:
-    """Let it be moved."""
     if isinstance(cluster, MemoryCluster):
         cluster.pace(2)
     cluster.clear_throttles(Throttles(dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))))
@@ -129,7 +126,6 @@ def observe_topic(cluster: Cluster, name: str) -> Observed:
 
 
 def wait_for_assignment(cluster: Cluster, name: str, assignment: Assignment) -> Observed:
-    """Return a topic, once it is observed with these replicas."""
     return eventually(
         lambda: observe_topic(cluster, name), lambda observed: get_replicas(observed).replicas == assignment
     )

@@ -23,7 +23,6 @@ def alter(name: str, *unset: str, **limits: str) -> AlterQuota:
 
 
 def wait_for_limits(cluster: Cluster, wanted: Mapping[str, Mapping[str, str]]) -> Observation:
-    """A reading of quotas, once their own limits are these."""
     states = {
         quota(name): {f"config.{key}": value for key, value in own.items()} for name, own in wanted.items()
     }

@@ -26,8 +26,6 @@ CONFIG = "consumer.session.timeout.ms"
 
 
 class Budget:
-    """A guard that lets so many requests through."""
-
     def __init__(self, requests: int) -> None:
         self.left = requests
 
@@ -95,7 +93,6 @@ def test_released_lock_invalidates_guard(cluster: Cluster) -> None:
 
 
 def create_topic(cluster: Cluster, name: str) -> ResourceRef:
-    """A new topic, once it can be seen."""
     return topic(make_topic(cluster, name))
 
 

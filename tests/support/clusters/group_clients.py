@@ -268,8 +268,6 @@ class Heartbeats:
 
 
 def coordinator(connection: Connection, group: str) -> int:
-    """The broker that coordinates a group."""
-
     def send() -> Mapping[str, Any]:
         if not connection.offers(FIND_COORDINATORS):
             old: Mapping[str, Any]
@@ -283,8 +281,6 @@ def coordinator(connection: Connection, group: str) -> int:
 
 
 class ShareMember(Heartbeats):
-    """A member of a share group (KIP-932)."""
-
     request_type = message(
         76,
         "ShareGroupHeartbeat",

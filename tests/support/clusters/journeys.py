@@ -85,11 +85,9 @@ class Site:
 
     @cached_property
     def admin(self) -> AdminClient:
-        """A client of the brokers themselves."""
         return admin_client(self.direct)
 
     def name(self, short: str) -> str:
-        """The full name of a topic or group."""
         return self.project.prefix + short
 
     def fill_topic(self, short: str, partitions: int = 3, records: int = 10, **spec: Any) -> str:
@@ -123,7 +121,6 @@ class Site:
         eventually(self._live, lambda topics: topics is not None and topics.get(short) == own)
 
     def shows_none(self) -> None:
-        """Wait until there is no topic."""
         eventually(self._live, lambda topics: topics == {})
 
     def _live(self) -> dict[str, dict[str, Any]] | None:
@@ -143,7 +140,6 @@ class Site:
         call.needs(0)
 
     def replicas(self, topic: str) -> list[list[int]]:
-        """The brokers of each partition."""
         found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         return [list(found[number].replicas) for number in sorted(found)]
 
@@ -175,7 +171,6 @@ def take(name: str, site: Site) -> str:
 
 
 def flat(text: str) -> str:
-    """A text without its line breaks and columns."""
     return " ".join(text.split())
 
 

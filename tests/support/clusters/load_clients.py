@@ -49,7 +49,6 @@ class Load:
 
     @property
     def count(self) -> int:
-        """The records that were acknowledged so far."""
         return sum(map(len, list(self.acknowledged.values())))
 
     def moves_on(self) -> None:

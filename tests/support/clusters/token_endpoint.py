@@ -50,11 +50,9 @@ class TokenEndpoint:
 
     @property
     def url(self) -> str:
-        """Return the address for clients."""
         return f"{self.scheme}://127.0.0.1:{self.port}/token"
 
     def issue(self, make: Callable[[], str]) -> None:
-        """Answer with tokens that are made so."""
         self.answer = lambda: (200, json.dumps({"access_token": make(), "token_type": "Bearer"}).encode())
 
 

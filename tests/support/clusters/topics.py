@@ -34,12 +34,10 @@ def make_topic(
 
 
 def place_topic(cluster: Cluster, name: str, places: Assignment, **configs: str) -> str:
-    """Create a topic with its replicas in these places, and wait as `make_topic` does."""
     return make_topic(cluster, name, len(places), len(places[0]), places, **configs)
 
 
 def delete_records(servers: str, below: Mapping[tuple[str, int], int]) -> None:
-    """Delete the records of partitions below these offsets."""
     wanted = [TopicPartition(*partition, offset) for partition, offset in below.items()]
     admin = admin_client(servers)
     for future in admin.delete_records(wanted).values():
@@ -47,7 +45,6 @@ def delete_records(servers: str, below: Mapping[tuple[str, int], int]) -> None:
 
 
 def delete_topic(servers: str, name: str) -> None:
-    """Delete a topic, and wait until it is gone."""
     admin = admin_client(servers)
     admin.delete_topics([name])[name].result(TIMEOUT_S)
     eventually(lambda: admin.list_topics(timeout=TIMEOUT_S).topics, lambda topics: name not in topics)

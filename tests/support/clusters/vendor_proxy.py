@@ -120,8 +120,6 @@ def _codec(of: FieldType, api: Api, version: int) -> Codec:
 
 
 class Refusal(NamedTuple):
-    """An error that a service answers with."""
-
     code: int
     message: str
 
@@ -271,8 +269,6 @@ class _HungUp(OSError):  # noqa: N818
 
 @dataclass
 class _Pending:
-    """A request that waits for its answer."""
-
     key: int
     version: int
     results: list[dict[str, Any]]

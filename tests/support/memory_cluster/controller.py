@@ -8,25 +8,18 @@ from __future__ import annotations
 import re
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.config_values import ConfigType
+from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import RequestRejected
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.partitions import Replicas
 from kafkaform.core.values import replace
-from kafkaform.resources.replicas.layout import Reassignment
+from kafkaform.resources.replicas.layout import Assignment, Reassignment
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.operations import Operation
-    from kafkaform.core.partitions import Replicas
-    from kafkaform.resources.replicas.layout import Assignment
-
 
 TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
 """The operations on a topic."""

@@ -5,29 +5,23 @@ The codes, and the limits of stock brokers for configs of groups, were seen on A
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.offset_spec import Earliest, InitialSpec, Latest, parse_initial, time_of
 from kafkaform.core.operations import AlterConfigs
-from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.core.partitions import LogSpan, TimedOffset, TopicPartition
+from kafkaform.core.transactions import OpenTransaction, ProducerState
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.memory_cluster.controller import build_rejection, store_config
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kafkaform.core.errors import RequestRejected
-    from kafkaform.core.model import ResourceRef
-    from kafkaform.core.offset_spec import InitialSpec
-    from kafkaform.core.partitions import TopicPartition
-    from kafkaform.core.transactions import OpenTransaction, ProducerState
-
 
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
 """The operations on a group."""

@@ -6,17 +6,12 @@ The codes and texts were seen on Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from kafkaform.resources.client_quota.entity import parse_entity
+from kafkaform.resources.client_quota.entity import QuotaEntity, parse_entity
+from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.client_quota.spec import keys_of, value_text
 from tests.support.memory_cluster.controller import build_rejection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.resources.client_quota.entity import QuotaEntity
-    from kafkaform.resources.client_quota.operations import AlterQuota
 
 _ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*|localhost", re.ASCII)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.model import CONFIG_PREFIX, Observed
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.model import CONFIG_PREFIX, Observed, ResourceRef, State
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.secrets import Reference
 from kafkaform.resources.access import AccessKind, observe_access
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RemoveDenials, RevokeAccess
 from kafkaform.resources.client_quota import ClientQuotaKind, observe_quota
@@ -23,17 +26,8 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, Del
 from kafkaform.resources.user import UserKind, observe_user
 from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
 from tests.support.memory_cluster import controller, coordinator, quotas, users
-from tests.support.memory_cluster.contents import put
+from tests.support.memory_cluster.contents import Contents, put
 from tests.support.memory_cluster.coordinator import NO_GROUP
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.model import ResourceRef, State
-    from kafkaform.core.operations import Operation
-    from kafkaform.core.secrets import Reference
-    from tests.support.memory_cluster.contents import Contents
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -72,7 +66,6 @@ class MemoryReader(NamedTuple):
 
 
 def _observe_topic(ref: ResourceRef, world: World) -> Observed:
-    """Return a topic, with where its replicas are, or will be."""
     topic = world.contents.topics[ref.name]
     own, inherited = _prefix_configs(topic.configs), _prefix_configs(world.defaults[ref.kind])
     moves = world.contents.moves.items()
@@ -98,7 +91,6 @@ def _observe_group(ref: ResourceRef, world: World) -> Observed:
 
 
 def _observe_user(ref: ResourceRef, world: World) -> Observed:
-    """Return a user, with its declared passwords compared."""
     stored = world.contents.users[ref.name]
     live = {mechanism: credential.iterations for mechanism, credential in stored.items()}
 

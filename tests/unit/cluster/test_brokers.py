@@ -171,7 +171,6 @@ def open_socket(server: Broker) -> BrokerSocket:
 
 
 def stopped_broker() -> Broker:
-    """A broker at whose address nobody listens any more."""
     with broker(lambda *_: b"") as gone:
         return gone
 
@@ -184,7 +183,6 @@ def brokers(*servers: Broker | str) -> Brokers:
 def socket_to(
     answer: Callable[[int, bytes], object], **options: Any
 ) -> Iterator[tuple[Broker, BrokerSocket]]:
-    """A broker, and a connection to it."""
     with broker(answer, **options) as server:
         item = open_socket(server)
         yield server, item
@@ -193,7 +191,6 @@ def socket_to(
 
 @contextmanager
 def start_cluster(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[tuple[Broker, Brokers]]:
-    """A broker, and the connections to its cluster."""
     with broker(answer, **options) as server:
         cluster = brokers(server)
         yield server, cluster
@@ -630,7 +627,6 @@ def asking_for_logins(answer: Callable[[int, bytes], object]) -> Iterator[Broker
 
 @contextmanager
 def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, Brokers]]:
-    """A broker that asks for logins, and the connections to its cluster."""
     with asking_for_logins(answer) as server:
         cluster = logging_in(server)
         yield server, cluster

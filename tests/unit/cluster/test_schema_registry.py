@@ -35,8 +35,6 @@ REGISTER = AlterSubject(REF, RegisteredSchema('"string"'), is_new=True)
 
 @contextmanager
 def serve(status: int, body: bytes, seen: list[str] | None = None) -> Iterator[str]:
-    """Answer every request alike, and return the address."""
-
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -47,7 +47,6 @@ def oidc(endpoint: TokenEndpoint, secret: str = SECRET, scope: str | None = None
 
 
 def failure(tokens: TokenSource, hint: str = "") -> str:
-    """Return the message of a missing token."""
     with pytest.raises(AuthenticationFailed) as caught:
         tokens.token()
     message = caught.value.message

@@ -544,7 +544,6 @@ class Volumes:
 
 
 def described_volumes(*dirs: tuple[str, int, int, int], error: int = 0) -> bytes:
-    """An answer with log directories: path, error code, total and usable bytes."""
     each = [
         pack(">h", code) + string(path) + b"\x01" + pack(">qq", total, usable) + b"\x00"
         for path, code, total, usable in dirs

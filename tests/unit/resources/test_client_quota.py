@@ -47,7 +47,6 @@ def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
 
 @pytest.fixture
 def applied(file: ManifestFile) -> ManifestFile:
-    """The manifest of a quota that is on the cluster."""
     file.apply()
     return file
 

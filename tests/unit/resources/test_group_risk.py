@@ -71,7 +71,6 @@ def judge_reset(before: FieldValue, after: FieldValue) -> RiskAssessment:
 
 
 def build_group(*members: str, protocol: str = "consumer", state: str = "", **offsets: int) -> Group:
-    """Build a group with these members, and offsets in this number of partitions of each topic."""
     positions = tuple(Position(t, number, number) for t, count in offsets.items() for number in range(count))
     state = state or ("Stable" if members else "Empty")
     return Group("checkout", protocol, state, members=tuple(map(Member, members)), positions=positions)

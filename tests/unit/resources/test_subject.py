@@ -34,7 +34,6 @@ AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "s
 
 
 def load_spec(folder: Path, spec: dict[str, object]) -> dict[str, object]:
-    """Return the declared state of a manifest in topics/ of a project."""
     (folder / "kafkaform.yaml").touch()
     (folder / "topics").mkdir(exist_ok=True)
     path = folder / "topics" / "subject.yaml"
@@ -249,7 +248,6 @@ RECORDED = {**CLIENT, "audit": {"topic": False, "file": "record.jsonl"}}
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    """The cluster and the registry of the commands."""
     memory = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: memory)
     return memory

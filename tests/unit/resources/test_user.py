@@ -61,15 +61,12 @@ def file(tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def applied(file: ManifestFile) -> ManifestFile:
-    """The manifest of a user that is on the cluster."""
     file.apply()
     return file
 
 
 @pytest.fixture
 def set_password(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    """Sets the variable that the manifest names, or unsets it."""
-
     def set_variable(password: str | None) -> None:
         if password is None:
             monkeypatch.delenv("CHECKOUT")

@@ -101,7 +101,6 @@ def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
-    """Return the findings of a rule about a resource in a plan."""
     plan = project.run("plan", "--no-strict", "--format", "json").needs(0).json
     return [
         item
@@ -180,11 +179,9 @@ class Scene:
         )
 
     def findings(self) -> list[dict[str, Any]]:
-        """Return the findings of the rule."""
         return findings(self._project, self._code, self._about)
 
     def choices(self, finding: dict[str, Any]) -> list[Spec]:
-        """The alternatives of an advice."""
         return parse_advice(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
 
     def follow(self, finding: dict[str, Any], choice: Spec) -> None:

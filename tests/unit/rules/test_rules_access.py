@@ -43,7 +43,6 @@ def diagnose(
 
 
 def find(folder: Path, *manifests: tuple[str, str, dict[str, Any]], **scene: Any) -> set[tuple[str, str]]:
-    """The rules of access that find something, each with the resource."""
     return {(each.code, str(each.ref)) for each in diagnose(folder, *manifests, **scene)}
 
 

@@ -30,8 +30,6 @@ class Load:
     """The records that a producer wrote, and those that a consumer read.
 
     Attributes:
-        topic: The topic.
-        partitions: How many partitions it has.
         written: How many records of each key were handed to the producer.
         acknowledged: The numbers of the records of each key that are in the log for sure, as they were told.
         errors: The errors of writes, and of the consumer.

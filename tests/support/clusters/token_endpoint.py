@@ -33,12 +33,10 @@ class TokenEndpoint:
     """The endpoint's answer, and the requests that it got.
 
     Attributes:
-        port: Where it listens.
         answer: Makes the status and the body of an answer to a client that has shown its secret.
         headers: What goes with each answer.
         asked: The form of each request, by a client with the right secret.
         refused: How many came with a wrong one.
-        scheme: `http` or `https`.
     """
 
     port: int

@@ -133,7 +133,6 @@ class Profile:
     """The versions and limits of a service.
 
     Attributes:
-        name: Its name.
         offered: The versions of each request that it has; None for those of the brokers.
         hidden: Requests that it does not have, where `offered` is None or names them.
         capped: The highest versions of requests, where `offered` is None.

@@ -87,20 +87,13 @@ def put(store: dict[K, Mapping[str, V]], key: K, values: Mapping[str, V]) -> Non
 
 @dataclass(slots=True)
 class Contents:
-    """The present contents.
+    """The present contents; what has nothing is not here.
 
     Attributes:
-        topics: By name.
-        groups: By name; those of which nothing is left are not here.
-        logs: By partition; one that nothing was ever written to is not here.
         stopped: The ids of the brokers that are down, in the order in which they stopped.
-        moves: The reassignments that are running.
         steps: How many steps it takes to fill a new replica.
         led: Who leads partitions that kept their leader when the order of their replicas changed.
         rates: The dynamic configs of brokers, by id.
-        quotas: The limits of each entity; one without any is not here.
-        acls: The ACLs.
-        users: The stored credentials of each user, by mechanism; one without any is not here.
         coordinated: Whether coordinators are up, and so learn of deletions of topics.
     """
 

@@ -50,12 +50,9 @@ class Log:
     """The log of one partition.
 
     Attributes:
-        start: The first offset that can be read.
-        end: The offset after the last record.
         batches: The first offset of each batch and the time of all its records, in milliseconds since 1970.
-        transaction: The transaction that is open; None if none is.
+        transaction: The transaction that is open.
         transactional: Whether there ever was one.
-        producers: The states of its idempotent and transactional producers.
     """
 
     start: int = 0
@@ -120,11 +117,6 @@ class GroupRecord:
 
     Attributes:
         known: Whether a coordinator knows it; one that has only configs is not known.
-        protocol: Its protocol.
-        state: Kafka's word for its state.
-        assignor: The assignor in use.
-        members: Its members.
-        offsets: Its committed offsets.
         configs: Its own configs, which outlive it.
         joined: Whether it ever had a member.
     """

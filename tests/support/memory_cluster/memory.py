@@ -61,14 +61,12 @@ class MemoryCluster(MovingReplicas):
 
     Args:
         cluster_id: The id that the cluster gives itself.
-        brokers: Its brokers; there are no more replicas of a partition than these.
+        brokers: Its brokers.
         defaults: The brokers' defaults of topic configs where they differ from Kafka's own.
         now_ms: Tells the time, in milliseconds since 1970.
 
     Attributes:
         executed: Every operation that was carried out, in order.
-        authorizer_settings: The settings of the authorizer, and the principal of this account.
-        own_login: The SCRAM login of this account.
     """
 
     def __init__(

@@ -34,17 +34,7 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The contents that readers and effects may look at.
-
-    Attributes:
-        contents: What the cluster holds.
-        brokers: The ids of its brokers.
-        defaults: By kind, the brokers' defaults of configs.
-        now_ms: Tells the time, in milliseconds since 1970.
-        number: Counts the topics that were made.
-        sees: Whether this account sees a topic.
-        declared: The values that resources should have.
-    """
+    """The contents that readers and effects may look at, and what this account sees and declares."""
 
     contents: Contents
     brokers: Sequence[int]
@@ -125,13 +115,7 @@ def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 class Accepted(NamedTuple):
-    """The effect of an accepted operation on its resource.
-
-    Attributes:
-        put: Puts it into the contents.
-        records: How many records a controller writes for it.
-        problem: What of it is refused, if not all is done.
-    """
+    """What puts an accepted operation into the contents, and what of it is refused, if not all is done."""
 
     put: Callable[[Contents], None]
     records: int

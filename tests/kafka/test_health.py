@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 
 from kafkaform.core.health import Health, Part, ThrottleConfigs
@@ -17,33 +16,6 @@ def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
 
 
 # --- a real cluster --------------------------------------------------------------------------------
-
-
-def test_health_of_three_brokers_is_read(kafka3: DevCluster, prefix: str) -> None:
-    with connect(kafka3.bootstrap_servers) as cluster:
-        make_topic(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
-        make_topic(cluster, f"{prefix}b", 1, 2)
-        health = eventually(cluster.health, lambda read: len(select_partitions(read, prefix)) == 4)
-
-        assert health.cluster_id == kafka3.cluster_id
-        assert [(broker.id, broker.rack) for broker in health.brokers] == [
-            (number, f"rack-{number}") for number in (1, 2, 3)
-        ]
-        assert health.quorum is not None
-        assert health.quorum.leader in {1, 2, 3}
-        assert sorted(voter.id for voter in health.quorum.voters) == [1, 2, 3]
-        for voter in health.quorum.voters:
-            assert voter.lag is not None
-            assert voter.lag < 1_000
-            leads = voter.id == health.quorum.leader
-            assert voter.silent_ms is None if leads else 0 <= (voter.silent_ms or 0) < 5_000
-        assert (dict(health.reassigning or {}), dict(health.unread)) == ({}, {})
-        log_dirs = {log_dir.broker: log_dir for log_dir in health.log_dirs}
-        assert sorted(log_dirs) == [1, 2, 3]
-        for log_dir in log_dirs.values():
-            volume = shutil.disk_usage(log_dir.path)
-            assert log_dir.total == volume.total
-            assert abs(log_dir.usable - volume.free) < volume.total / 10
 
 
 def test_throttle_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:

@@ -1,6 +1,6 @@
 """The rules of a coordinator for groups in memory, and logs: pure, answered as real brokers answer.
 
-The codes, and the limits of stock brokers for configs of groups, were seen on Apache Kafka 4.3.1.
+The codes were seen on Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -27,22 +27,6 @@ GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets |
 """The operations on a group."""
 
 _ASSIGNORS = {"classic": "range", "consumer": "uniform", "share": "simple"}
-
-# The ends of group.{consumer,share,streams}.{min,max}.*, which a broker may set otherwise.
-_LIMITS: dict[str, tuple[int, int]] = {
-    f"{protocol}.{name}": limits
-    for protocol in ("consumer", "share", "streams")
-    for name, limits in {
-        "assignment.interval.ms": (0, 15_000),
-        "heartbeat.interval.ms": (5_000, 15_000),
-        "session.timeout.ms": (45_000, 60_000),
-    }.items()
-} | {
-    "share.delivery.count.limit": (2, 10),
-    "share.partition.max.record.locks": (100, 4_000),
-    "share.record.lock.duration.ms": (15_000, 60_000),
-    "streams.num.standby.replicas": (0, 2),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +128,10 @@ def result(
     match operation:
         case AlterConfigs():
             kept = {name: value for name, value in before.configs.items() if name not in operation.unset}
-            given = {name: _store_group_config(name, value) for name, value in operation.set.items()}
+            given = {
+                name: store_config(kafka_configs.group_configs(), "group", name, value)
+                for name, value in operation.set.items()
+            }
             return replace(before, configs={**kept, **given}), None
         case CommitInitialOffsets(ref=ref, topics=topics):
             _check_inactive(ref.name, before)
@@ -312,18 +299,3 @@ def _check_inactive(name: str, group: GroupRecord) -> None:
 
 def _commit_offsets(before: GroupRecord, offsets: Mapping[TopicPartition, int]) -> GroupRecord:
     return replace(before, known=True, offsets={**before.offsets, **offsets}) if offsets else before
-
-
-def _store_group_config(name: str, text: str) -> str:
-    value = store_config(kafka_configs.group_configs(), "group", name, text)
-    if name in _LIMITS:
-        least, greatest = _LIMITS[name]
-        protocol, _, config = name.partition(".")
-        for bound, side, beyond in (
-            ("greater", "min", int(value) < least),
-            ("less", "max", int(value) > greatest),
-        ):
-            if beyond:
-                limit = f"group.{protocol}.{side}.{config}"
-                raise build_rejection("INVALID_CONFIG", f"{name} must be {bound} than or equal to {limit}")
-    return value

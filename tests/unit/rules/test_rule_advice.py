@@ -65,7 +65,7 @@ ELSEWHERE = {
     "KF303": "advises to start a broker: tests/kafka/test_health.py",
     "KF306": "advises `plan` and `apply` without arguments, which every test of commands runs",
     "KF307": "advises to start members: tests/kafka/test_cli_doctor.py",
-    "KF308": "names `kafkaform rebalance`, which tests/kafka/test_cli_replicas.py runs; the brokers do it",
+    "KF308": "names `kafkaform rebalance`, which tests/kafka/test_journeys.py runs; the brokers do it",
     "KF309": "advises a command, which tests/kafka/test_cli_replicas.py runs",
     "KF310": "advises a command, which tests/kafka/test_disk_space.py runs",
     "KF311": "advises a command of Kafka's: tests/unit/inspect/test_health_check.py",

@@ -26,11 +26,9 @@ def project(project: Project) -> Project:
     return project
 
 
-def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
+def declare(project: Project, **spec: Any) -> str:
     """Write (or rewrite) the manifest of the group; returns its full name."""
-    if spec.get("state") != "absent":
-        spec = {"topics": [project.prefix + "a"], "protocol": "consumer", **spec}
-    return project.group("g", metadata=metadata, **spec)
+    return project.group("g", **{"topics": [project.prefix + "a"], "protocol": "consumer", **spec})
 
 
 def test_offsets_of_many_groups_are_committed_in_new_topics(

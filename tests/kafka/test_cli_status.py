@@ -5,55 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, plain
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
-from tests.support.clusters.group_clients import join_members, produce
 from tests.support.clusters.topics import make_topic
 
 
 @pytest.fixture
 def orders(project: Project, real_cluster: KafkaCluster) -> str:
-    """A topic of two partitions with 100 and 50 records."""
-    name = make_topic(real_cluster, f"{project.prefix}orders", 2, retention_ms="172800000")
-    produce(project.servers, name, {0: 100, 1: 50})
-    return name
-
-
-def only(found: list[Any], name: str) -> Any:
-    (first,) = [item for item in found if item["name"] == name]
-    return first
-
-
-def test_status_reports_idle_members_and_lag(project: Project, orders: str) -> None:
-    group = f"{project.prefix}shop"
-    with join_members(project.servers, group, orders, "classic", members=3) as members:
-        members[0].commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
-
-        def read() -> Any:
-            return only(project.run("status", group, "--format", "json").needs(0).json["groups"], group)
-
-        shown = eventually(read, lambda shown: len(shown["members"]) == 3 and shown["state"] == "Stable")
-        assert (shown["protocol"], shown["exists"], shown["declared"]) == ("classic", True, None)
-        assert len(shown["idle_members"]) == 1
-        held = {
-            (part["topic"], part["partition"]) for item in shown["members"] for part in item["assignment"]
-        }
-        assert held == {(orders, 0), (orders, 1)}
-        assert {item["client_id"] for item in shown["members"]} == {"app-0", "app-1", "app-2"}
-        assert shown["partitions"] == [
-            {"topic": orders, "partition": 0, "committed": 30, "end": 100, "lag": 70},
-            {"topic": orders, "partition": 1, "committed": None, "end": 50, "lag": None},
-        ]
-        assert shown["lag"] == 70
-        (topic,) = project.run("status", orders, "--format", "json").needs(0).json["topics"]
-        assert (topic["groups"], topic["size_bytes"] > 150) == ([group], True)
+    return make_topic(real_cluster, f"{project.prefix}orders")
 
 
 def test_account_without_rights_gets_error_naming_hidden_kinds(

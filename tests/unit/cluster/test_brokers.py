@@ -13,7 +13,6 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from struct import pack, unpack
 from threading import Thread
 from typing import Any
@@ -25,7 +24,6 @@ from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, H
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.message_schema import RequestType
-from kafkaform.config.client_properties import to_transport
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -39,7 +37,6 @@ from kafkaform.core.errors import (
 from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
-from tests.support.clusters.certificates import self_signed
 from tests.support.plans.scenes import read_log_lines
 
 
@@ -507,29 +504,6 @@ def test_response_of_interrupted_request_is_discarded(monkeypatch: pytest.Monkey
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
 
 
-def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
-    self_signed(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
-    with socket.create_server(("127.0.0.2", 0)) as server:
-
-        def shake() -> None:
-            client, _ = server.accept()
-            with client, pytest.raises(ssl.SSLError), context.wrap_socket(client, server_side=True):
-                raise AssertionError("the client trusted it")
-
-        thread = Thread(target=shake, daemon=True)
-        thread.start()
-        settings = to_transport(
-            {
-                "bootstrap.servers": f"127.0.0.2:{server.getsockname()[1]}",
-                "security.protocol": "SSL",
-                "ssl.ca.location": str(tmp_path / "certificate.pem"),
-            }
-        )
-        with pytest.raises(ClusterError, match="certificate is not trusted: IP address mismatch"):
-            Brokers(settings).read_api_versions()
-        thread.join(60)
 
 
 def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

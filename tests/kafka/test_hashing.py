@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,24 +29,19 @@ def topic(kafka: DevCluster, prefix: str) -> str:
     return prefix
 
 
-def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) -> list[int]:
+def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) -> list[int | None]:
     """The partition on which librdkafka put a record with each key."""
-    lies = [-1] * len(keys)
+    placed: dict[int, int | None] = {}
+
+    def record_partition(number: int, error: object, message: Message) -> None:
+        assert error is None
+        placed[number] = message.partition()
+
     client = producer(servers, partitioner)
-
-    def to(number: int) -> Callable[[object, Message], None]:
-        def record_partition(error: object, message: Message) -> None:
-            assert error is None
-            partition = message.partition()
-            assert partition is not None
-            lies[number] = partition
-
-        return record_partition
-
     for number, key in enumerate(keys):
-        client.produce(topic, b"", key, on_delivery=to(number))
+        client.produce(topic, b"", key, on_delivery=partial(record_partition, number))
     assert client.flush(TIMEOUT_S) == 0
-    return lies
+    return [placed[number] for number in range(len(keys))]
 
 
 def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
@@ -56,8 +51,15 @@ def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
 
 @pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
 def test_java_producer_partitions_as_murmur2(kafka: DevCluster, topic: str) -> None:
-    lies = java(KEYS, kafka.bootstrap_servers, topic)
-    assert list(map(int, lies)) == place_by_client("murmur2", KEYS)
+    classpath = os.pathsep.join(map(str, fetch_kafka_classpath()))
+    run = subprocess.run(
+        [find_java().path, "-cp", classpath, SOURCE, kafka.bootstrap_servers, topic],
+        input="".join(f"{key.hex()}\n" for key in KEYS),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [*map(int, run.stdout.splitlines())] == place_by_client("murmur2", KEYS)
 
 
 # Its consistent_random takes an empty key for none.
@@ -75,17 +77,3 @@ def test_librdkafka_partitions_as_predicted(
     kafka: DevCluster, topic: str, librdkafkas: str, ours: str, keys: list[bytes]
 ) -> None:
     assert librdkafka(kafka.bootstrap_servers, topic, librdkafkas, keys) == place_by_client(ours, keys)
-
-
-def java(keys: list[bytes], *arguments: str) -> list[str]:
-    """A line of what scripts/KafkaHashes.java prints for each key."""
-    classpath = os.pathsep.join(map(str, fetch_kafka_classpath()))
-    run = subprocess.run(
-        [find_java().path, "-cp", classpath, SOURCE, *arguments],
-        input="".join(f"{key.hex()}\n" for key in keys),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout.splitlines()

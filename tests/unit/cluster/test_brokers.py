@@ -504,8 +504,6 @@ def test_response_of_interrupted_request_is_discarded(monkeypatch: pytest.Monkey
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
 
 
-
-
 def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)

@@ -65,8 +65,6 @@ def test_lock_introduction_is_json_for_own_mark() -> None:
     [
         "",
         "who since",
-        "[]",
-        "null",
         '{"mark": "m"}',
         '{"mark": "m", "who": "a", "since": "yesterday"}',
         '{"mark": "m", "who": "a", "since": 5}',

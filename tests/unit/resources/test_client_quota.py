@@ -85,8 +85,6 @@ def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: Snap
     [
         ("producer_byte_rate", "10MiB", "10485760"),
         ("consumer_byte_rate", "10 MB/s", "10000000"),
-        ("consumer_byte_rate", "9223372036854775807", "9223372036854775807"),
-        ("request_percentage", "200", "200"),
         ("request_percentage", "12.50%", "12.5"),
         ("controller_mutation_rate", "0.5/s", "0.5"),
         ("producer_byte_rate", "0", "0"),

@@ -86,7 +86,6 @@ CONFIGS: list[tuple[str, FieldValue, FieldValue, str]] = [
 CASES: list[tuple[Values, Values, str]] = [
     *(({name: before}, {name: after}, hazard) for name, before, after, hazard in CONFIGS),
     # partitions
-    (SIX, {"partitions": 7}, "partition-increase"),
     (SIX, {"partitions": 12}, "partition-increase"),
     ({"partitions": 6, **COMPACT}, {"partitions": 12}, "partition-increase-compacted"),
     (SIX, {"partitions": 12, **COMPACT}, "partition-increase-compacted"),
@@ -96,11 +95,9 @@ CASES: list[tuple[Values, Values, str]] = [
     # replicas that are copied or dropped
     ({"replicationFactor": 3}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": "2-3"}, {"replicationFactor": 3}, "replication-factor"),
-    ({"replicationFactor": "1-3"}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": None}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": 3}, {"replicationFactor": 1}, "replication-factor-cut"),
     ({"replicationFactor": "1-3"}, {"replicationFactor": 1}, "replication-factor-cut"),
-    ({"replicationFactor": None}, {"replicationFactor": 1}, "replication-factor-cut"),
     # figures as people write them
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": "1234567"}, "retention-cut"),
@@ -121,12 +118,9 @@ CASES: list[tuple[Values, Values, str]] = [
     # Long.MAX is as long as -1: no record gets there.
     ({**DELETE, "retention.ms": "-1"}, {"retention.ms": NEVER}, ""),
     ({**DELETE, "retention.ms": NEVER}, {"retention.ms": "-1"}, ""),
-    ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": NEVER}, ""),
-    ({**DELETE, "retention.ms": NEVER}, {"retention.ms": WEEK}, "retention-cut"),
     (DELETE, {"retention.ms": "1"}, "retention-cut"),  # before is not known
     (DELETE, {"retention.ms": "-1"}, ""),
     ({**DELETE, "retention.ms": "1"}, {"retention.ms": None}, "retention-cut"),
-    ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": "1"}, "retention-cut"),
     ({"retention.ms": "2"}, {"retention.ms": "1"}, "retention-cut"),  # nor is the policy
     ({**COMPACT, "retention.ms": "2"}, {"retention.ms": "1"}, ""),
     ({"cleanup.policy": "", "retention.ms": "2"}, {"retention.ms": "1"}, ""),
@@ -146,15 +140,12 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"cleanup.policy": "delete, compact"}, BOTH, ""),
     # min.insync.replicas
     ({"min.insync.replicas": "2"}, {"min.insync.replicas": "1"}, "min-isr-cut"),
-    ({"min.insync.replicas": "3"}, {"min.insync.replicas": "1"}, "min-isr-cut"),
     ({"min.insync.replicas": "3"}, {"min.insync.replicas": "2"}, ""),
-    ({"min.insync.replicas": "1"}, {"min.insync.replicas": "1"}, ""),
     ({"min.insync.replicas": "1"}, {"min.insync.replicas": "2"}, "min-isr-raise"),
     ({"min.insync.replicas": "2"}, {"min.insync.replicas": None}, "min-isr-cut"),
     ({}, {"min.insync.replicas": "1"}, "min-isr-cut"),
     ({}, {"min.insync.replicas": "2"}, "min-isr-raise"),
     # unclean election
-    ({}, {"unclean.leader.election.enable": "true"}, "unclean-election"),
     ({"unclean.leader.election.enable": "TRUE"}, {"unclean.leader.election.enable": "true"}, ""),
     # remote storage
     ({**REMOTE, "remote.log.delete.on.disable": "true"}, LOCAL, "remote-storage-delete"),
@@ -164,24 +155,20 @@ CASES: list[tuple[Values, Values, str]] = [
     (LOCAL, {"remote.storage.enable": None}, ""),
     ({"remote.log.delete.on.disable": "true"}, {"remote.log.delete.on.disable": "false"}, ""),
     # what is refused, or missed, from now on
-    ({"max.message.bytes": "2"}, {"max.message.bytes": "1"}, "message-size-cut"),
     ({"max.message.bytes": "2"}, {"max.message.bytes": None}, "message-size-cut"),
     ({"max.message.bytes": "1"}, {"max.message.bytes": "2"}, ""),
     ({"delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, "tombstone-retention-cut"),
     ({"delete.retention.ms": "1"}, {"delete.retention.ms": "2"}, ""),
     ({**DELETE, "delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, ""),
     ({"message.timestamp.before.max.ms": "1"}, {"message.timestamp.before.max.ms": "2"}, ""),
-    ({"message.timestamp.after.max.ms": "1"}, {"message.timestamp.after.max.ms": "1"}, ""),
     # what Kafka knows nothing of, and what cannot hurt
     ({}, {"confluent.tier.enable": "true"}, "unknown-config"),
     # what Kafka retired
     ({"message.timestamp.difference.max.ms": "1"}, {"message.timestamp.difference.max.ms": "2"}, ""),
-    ({"message.format.version": "3.0"}, {"message.format.version": None}, "message-format"),
     ({"message.format.version": "2.8"}, {"message.format.version": "3.0"}, "message-format"),
     ({"message.downconversion.enable": "false"}, {"message.downconversion.enable": "true"}, ""),
     # what brokers recompress
     ({"compression.type": "producer"}, {"compression.type": "zstd"}, "recompression"),
-    ({"compression.type": "zstd"}, {"compression.type": "uncompressed"}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": None}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": "producer"}, ""),
     (
@@ -208,16 +195,13 @@ CASES: list[tuple[Values, Values, str]] = [
     (USUAL, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.50"}, ""),
-    (USUAL, {"min.cleanable.dirty.ratio": "0.9"}, ""),
     ({**USUAL, **DELETE}, {"max.compaction.lag.ms": "1"}, ""),
-    ({**USUAL, **DELETE}, {"min.cleanable.dirty.ratio": "0"}, ""),
     (NEVER_COMPACTED, {"max.compaction.lag.ms": "1"}, "compaction-start"),
     (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),
     (COMPACT, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),  # it may be
     ({**NEVER_COMPACTED, "max.compaction.lag.ms": "9"}, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     # segments that are closed sooner
     ({"segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
-    ({**COMPACT, "segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.bytes": "2"}, {"segment.bytes": "1"}, "segment-cut"),
     ({**DELETE, "segment.index.bytes": "9"}, {"segment.index.bytes": "8"}, "segment-cut"),
@@ -231,11 +215,9 @@ CASES: list[tuple[Values, Values, str]] = [
         {"segment.bytes": "1"},
         "segment-cut",
     ),
-    ({"cleanup.policy": "", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
     # what a record's time is
     ({"message.timestamp.type": "CreateTime"}, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
     ({"message.timestamp.type": "LogAppendTime"}, {"message.timestamp.type": None}, "timestamp-type"),
-    ({"message.timestamp.type": "CreateTime"}, {"message.timestamp.type": "CreateTime"}, ""),
     # when records are forced to disk
     ({"flush.ms": "1000"}, {"flush.ms": NEVER}, "flush-interval"),
     ({"flush.messages": NEVER}, {"flush.messages": "1"}, "flush-interval"),

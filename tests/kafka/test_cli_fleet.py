@@ -1,4 +1,4 @@
-"""Several real clusters at once: one that fails fails alone; and two that are compared."""
+"""Several real clusters at once: one that fails fails alone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.fixtures import Account, connect
-from tests.support.clusters.topics import make_topic
+from tests.support.clusters.fixtures import Account
 
 DEAD = "127.0.0.1:1"
 
@@ -129,39 +128,3 @@ def test_refused_login_stops_no_other_cluster(project: Project, account: Callabl
     _, *rows = run_all(project).needs(1).out.splitlines()
     assert rows[0].split()[:4] == ["locked", "dev", "not", "planned:"]
     assert "3 clusters: 2 changes on 2, 1 not planned." in rows
-
-
-# --- two clusters compared --------------------------------------------------------------------------
-
-
-def create(servers: str, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> None:
-    """A topic made by hand."""
-    with connect(servers) as cluster:
-        make_topic(cluster, name, partitions, replicas, (), **configs)
-
-
-def test_compare_explains_differences_of_live_clusters(
-    project: Project, kafka: DevCluster, kafka3: DevCluster, prefix: str
-) -> None:
-    create(kafka.bootstrap_servers, f"{prefix}orders", 3, retention_ms="604800000", segment_ms="3600000")
-    create(kafka3.bootstrap_servers, f"{prefix}orders", 6, segment_ms="3600000")
-    create(kafka.bootstrap_servers, f"{prefix}new")
-    call = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json").needs(2)
-    found = {item["name"].removeprefix(prefix): item for item in call.json["differences"]}
-    assert {name: (value["in_a"], value["in_b"]) for name, value in found.items()} == {
-        "new": (True, False),
-        "orders": (True, True),
-    }
-    fields = {field["path"]: field for field in found["orders"]["fields"]}
-    assert [*fields] == ["partitions", "config.retention.ms"]
-    assert (fields["partitions"]["a"], fields["partitions"]["b"]) == (3, 6)
-    retention = fields["config.retention.ms"]
-    assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
-    # Of what differs, the manifests explain the topic that differs by environment.
-    prod = {"partitions": 6, "config": {"retention.ms": None}}
-    configs = {"retention.ms": "7d", "segment.ms": "1h"}
-    project.topic("orders", partitions=3, config=configs, overrides={"prod": prod})
-    asked = ("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json")
-    differences = project.run(*asked).needs(2).json["differences"]
-    explained = {item["name"].removeprefix(prefix): item["as_declared"] for item in differences}
-    assert explained == {"new": False, "orders": True}

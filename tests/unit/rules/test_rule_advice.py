@@ -62,7 +62,7 @@ ELSEWHERE = {
     "KF207": "900 partitions and members: the advice is a client setting",
     "KF213": "needs members of another protocol: tests/kafka/test_cli_groups.py",
     "KF216": "needs an older broker: tests/versions",
-    "KF303": "advises to start a broker: tests/kafka/test_health.py",
+    "KF303": "advises to start a broker: tests/kafka/test_cli_doctor.py",
     "KF306": "advises `plan` and `apply` without arguments, which every test of commands runs",
     "KF307": "advises to start members: tests/kafka/test_cli_doctor.py",
     "KF308": "names `kafkaform rebalance`, which tests/kafka/test_journeys.py runs; the brokers do it",

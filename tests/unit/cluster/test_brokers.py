@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cluster.kafka.reassignments import elect_leaders, read_running
+from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
@@ -34,7 +34,6 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from tests.support.plans.scenes import read_log_lines
@@ -270,14 +269,6 @@ def test_slow_tls_handshake_times_out() -> None:
         Thread(target=lambda: head.to(server.accept()[0], 0), daemon=True).start()
         with pytest.raises(ClusterError, match="timed out"):
             BrokerSocket(server.getsockname(), tls, connect_s=0.2)
-
-
-def test_only_addresses_of_configured_family_are_used() -> None:
-    with broker(lambda *_: b"") as server:
-        place = ("localhost", server.address[1])
-        BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET)).close()
-        with pytest.raises(ClusterError):
-            BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET6))
 
 
 def test_memory_grows_with_received_bytes() -> None:
@@ -682,32 +673,6 @@ def test_large_requests_and_responses_do_not_deadlock() -> None:
         assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
 
 
-def test_election_follows_the_controller() -> None:
-    """ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
-
-    def encode_election(error: bytes) -> bytes:
-        return bytes(6) + b"\x02\x02t\x02" + bytes(4) + error + b"\x00" + bytes(3)
-
-    controllers = [-1, 9, 3, 3, 1, 2]
-    offered = {3: (0, 12), 43: (0, 2)}
-
-    def first_answer(key: int, _: bytes) -> bytes:
-        if key == 3:  # none, one that is down, one that has just died, one that was it, and the new one
-            controller = controllers.pop(0) if len(controllers) > 1 else controllers[0]
-            return metadata((1, first), (2, second), (3, gone), controller=controller)
-        return encode_election(pack(">h", 41))
-
-    gone = stopped_broker()
-    with (
-        broker(lambda *_: encode_election(bytes(2)), versions=lambda: told_versions(offered)) as second,
-        broker(first_answer, versions=lambda: told_versions(offered)) as first,
-    ):
-        connection = Connection({}, lambda: settings(first))
-        assert elect_leaders(connection, [("t", 0)], unguarded) == {("t", 0): None}
-        assert len(second.heard) == 1
-        connection.close()
-
-
 def test_ctrl_c_does_not_wait_for_silent_broker() -> None:
     def interrupt() -> None:
         while not any(key == ECHO.key for key, *_ in server.heard):
@@ -720,16 +685,6 @@ def test_ctrl_c_does_not_wait_for_silent_broker() -> None:
         with pytest.raises(KeyboardInterrupt):
             cluster.send_to_each(ECHO, b"", 120.0)
         assert time.monotonic() - begun < 60
-
-
-def test_malformed_response_leaves_a_change_unknown() -> None:
-    damaged: RequestType[bytes] = RequestType(
-        1_002, "Change", (0, 0), 1, return_body, lambda *_: [][0], changes=True
-    )
-    with start_cluster(lambda *_: b"") as (server, cluster):
-        with pytest.raises(OutcomeUnknown, match="malformed answer to Change v0"):
-            cluster.send(damaged, [b""])
-        assert len(server.heard) == 1
 
 
 def test_login_has_single_deadline(ahead: list[float], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.config.manifests.editing import edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.config.settings import Settings
 from kafkaform.core.acl_fields import is_implied, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
@@ -34,11 +32,8 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.operations import Phase
 from kafkaform.core.plans import Plan
-from kafkaform.inspect.drift import find_drift, plan_adoption
-from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.planning import Request, build_plan, plan_from
+from kafkaform.plan.planning import plan_from
 from kafkaform.report.plan import render_plan
-from kafkaform.report.remediation import CommandContext, plan_acceptance
 from kafkaform.resources import KINDS
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RemoveDenials, RevokeAccess
@@ -46,7 +41,6 @@ from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
 from kafkaform.resources.base import UsageFacts
-from kafkaform.resources.name_globs import NameGlobs
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import create_topic
@@ -404,33 +398,6 @@ def test_grants_are_carried_out_before_revocations_and_removed_denials_after_del
     assert (opened.created, opened.deleted) == ((), (acl(live[1]),))
 
 
-@pytest.mark.parametrize(
-    ("allow_everyone", "spec", "hazards"),
-    [
-        (None, {"produces": ["new"], "consumes": [{"group": "g"}]}, ()),
-        (True, {"produces": ["new"]}, ("closes-access",)),
-        (None, {"produces": ["live"]}, ("closes-access",)),
-        (None, {"produces": [{"prefix": "new"}]}, ("closes-access",)),
-        (None, {"produces": ["*"]}, ("closes-access",)),
-        (None, {"transactional": ["new"]}, ("closes-access",)),
-        (None, {"produces": ["read"]}, ("closes-access",)),
-    ],
-)
-def test_new_resource_is_not_closed_where_the_setting_is_unknown(
-    tmp_path: Path, allow_everyone: bool | None, spec: dict[str, Any], hazards: tuple[str, ...]
-) -> None:
-    groups = {"g": "new", "other": "read"}
-    manifests = [manifest(name, "ConsumerGroup", topics=[topic]) for name, topic in groups.items()]
-    manifests.append(manifest("gone", "ConsumerGroup", topics=["new"], state="absent"))
-    declared = load_manifests(tmp_path, manifest("a", **spec), *manifests)
-    settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone, "User:root")
-    planned = plan(declared, [], settings, topics=["live"])
-    (change,) = (each for each in planned.changes if each.ref.kind == "Access")
-    assert change.missing == hazards
-    line = "authorizer: {allowEveryoneIfNoAclFound: false}"
-    assert (line in show(planned)) is (allow_everyone is None and hazards != ())
-
-
 def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), False, USER)
     super_user = AuthorizerSettings(frozenset({USER}), False, USER)
@@ -604,44 +571,3 @@ def test_reach_counts_match_authorizer(
 
 
 # --- what nobody declares --------------------------------------------------------------------------
-
-
-def test_pruning_takes_owned_principals_with_consent() -> None:
-    names = ("User:app-old", "User:app-ignored", "User:other", "User:app-kept")
-    cluster = build_cluster(f"{name} allow Read on topic x" for name in names)
-    ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
-
-    def plan_prune(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
-        settings = Settings(owns=owns, ignore=ignore, protected=protected)
-        planned = build_plan(Request([], prune=prune), cluster, settings, None)
-        return {change.ref.name: (change.status, change.missing) for change in planned.changes}
-
-    assert plan_prune(NameGlobs(("*",))) == {}, "a list of names is about topics"
-    owned = NameGlobs((), ("User:app-*",))
-    assert plan_prune(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
-    assert plan_prune(owned, prune=False) == {}
-    assert not Selection(ignore=ignore).takes(ResourceRef("Access", "User:app-ignored"))
-    declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
-    planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)
-    assert [change.ref.name for change in planned.changes] == ["User:app-ignored"], "it is declared"
-    assert [ref.name for ref in planned.unmanaged] == ["User:app-kept", "User:app-old", "User:other"]
-
-
-def test_drifted_acls_become_manifest_items(tmp_path: Path) -> None:
-    gone = {"resource": "topic", "name": "gone", "operations": ["Read"]}
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders"], acls=[gone]))
-    live = ["allow Write on topic orders", "deny All on cluster", "allow Read on group g"]
-    drift = find_drift(plan(declared, live), declared, "no record")
-    (drifted,) = drift.resources
-    way = plan_acceptance(drifted, CommandContext())
-    assert (way.reason, way.lines) == (None, ()), "the command does it all, and no line alone would"
-    assert way.command == f"kafkaform drift --adopt --target Access/{USER}"
-    adoption = plan_adoption(drift)
-    assert not adoption.refused
-    write_edits(edit_manifests(adoption.edits, declared, Context()))
-    assert not plan(load([tmp_path], Context()), live).changes
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders", "gone"]))
-    (drifted,) = find_drift(plan(declared, live[:1]), declared, "no record").resources
-    way = plan_acceptance(drifted, CommandContext())
-    assert way.command is None
-    assert "a part of a right" in str(way.reason)

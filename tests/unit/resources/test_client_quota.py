@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.model import Facts, Intent, Observed, ResourceRef, Risk, Status
-from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -80,22 +79,6 @@ def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: Snap
     assert catalogue == golden(name="manifest_problems.txt")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "canonical"),
-    [
-        ("producer_byte_rate", "10MiB", "10485760"),
-        ("consumer_byte_rate", "10 MB/s", "10000000"),
-        ("request_percentage", "12.50%", "12.5"),
-        ("controller_mutation_rate", "0.5/s", "0.5"),
-        ("producer_byte_rate", "0", "0"),
-    ],
-)
-def test_limits_accept_units(file: ManifestFile, name: str, value: str, canonical: str) -> None:
-    file.edit("    consumer_byte_rate: 2000000\n", "")
-    (desired,) = file.edit("producer_byte_rate: 1000000", f"{name}: {value}")
-    assert desired.state == {f"config.{name}": canonical}
-
-
 RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
 CUT, RAISED = (Risk.DISRUPTIVE, "quota-cut"), (Risk.SAFE, "")
 CHANGES = {
@@ -121,27 +104,6 @@ def test_lower_limit_is_a_cut(
     assert list_assessments(plan) == expected
     assert plan.changes[0].status is Status.PLANNED
     assert join_reasons(plan) == snapshot
-
-
-@pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
-def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> None:
-    ref = ResourceRef("ClientQuota", name)
-    file.edit("user=alice", name)
-    file.apply()
-    file.edit("producer_byte_rate: 1000000", "producer_byte_rate: null")
-    plan = file.plan()
-    assert (plan.changes[0].status, plan.changes[0].missing) == (Status.NEEDS_CONSENT, ("quota-removal",))
-    assert "which protects the cluster" in render_plan(plan).plain
-    file.consent("quota-removal from 1MB: TICKET-1")
-    file.apply()
-    file.edit("consumer_byte_rate: 2000000", "consumer_byte_rate: null\n    request_percentage: 1")
-    assert file.plan().changes[0].status is Status.NEEDS_CONSENT
-    file.edit("spec:\n", "spec:\n  state: absent\n")
-    deletion = file.plan()
-    assert (deletion.changes[0].status, deletion.changes[0].missing) == (Status.NEEDS_CONSENT, ("delete",))
-    assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
-    file.apply(f"{ref}:delete")
-    assert file.cluster.observe([ref]).resources == {}
 
 
 LIMITS = st.none() | st.integers(0, 10**9)

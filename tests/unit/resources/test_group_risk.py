@@ -29,7 +29,7 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import Plan
 from kafkaform.plan.planning import plan_from
 from kafkaform.report.plan import render_plan
-from kafkaform.resources import GROUP, KINDS
+from kafkaform.resources import GROUP
 from kafkaform.resources.base import RecordFacts, UpdateContext
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.consumer_group.risk import _BY_NAME, HARMLESS, HAZARDS, judge, judge_create
@@ -42,7 +42,6 @@ from tests.support.plans.risk import (
 )
 
 REF = ResourceRef("ConsumerGroup", "checkout")
-KIND = KINDS["ConsumerGroup"]
 DEFAULTS = {name: key.default for name, key in kafka_configs.group_configs().items()}
 FACTS = Facts("c", config_defaults={REF.kind: DEFAULTS})
 TIMEOUT = "consumer.session.timeout.ms"
@@ -197,24 +196,6 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-@pytest.mark.parametrize(
-    ("path", "one", "other", "is_equal"),
-    [
-        ("offsets.orders.v1", "committed", "6h ago", True),
-        ("offsets.orders.v1", None, "earliest", False),
-        ("offsets.orders.v1", "latest", "earliest", False),
-        ("offsets.orders.v1:0", 5, 6, False),
-        ("offsets.orders.v1:0", "committed", 6, False),
-        (f"config.{TIMEOUT}", "050000", "50000", True),
-        (f"config.{TIMEOUT}", None, "45000", False),
-    ],
-)
-def test_values_are_compared_by_meaning(
-    path: str, one: FieldValue, other: FieldValue, is_equal: bool
-) -> None:
-    assert KIND.field(path).equal(one, other) is is_equal
-
-
 START: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
 CONFIGURED = {TIMEOUT: "50000"}
 
@@ -250,12 +231,6 @@ def test_obstacle_messages_match_golden(golden: SnapshotAssertion) -> None:
         for name, (change, group) in OBSTACLES.items()
     }
     assert render_catalogue(messages) == golden(name="obstacles.txt")
-
-
-@pytest.mark.parametrize("change", [RESET, INITIAL, CREATION, DELETION])
-def test_group_without_members_has_no_obstacle(change: Change) -> None:
-    assert GROUP.find_obstacle(change, build_observed(build_group())) is None
-    assert GROUP.find_obstacle(change, build_observed(None)) is None
 
 
 def test_group_plans_match_golden(golden: SnapshotAssertion) -> None:

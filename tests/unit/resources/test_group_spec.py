@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired, Undeclared
+from kafkaform.core.model import Desired
 from kafkaform.resources import GROUP
 from kafkaform.resources.base import Layer
 from kafkaform.resources.consumer_group.client import is_taken
@@ -29,34 +28,6 @@ WHOLE: Layer = {
     "guarantees": {"delivery": "at-least-once"},
     "downtime": {"max": "2d"},
 }
-
-
-def test_layers_are_merged_per_setting_and_null_removes() -> None:
-    default: Layer = {"members": {"max": 3}, "client": {"max.poll.records": "10"}, "lag": {"maxTime": "1h"}}
-    over: Layer = {"topics": ["other"], "members": {"expected": 1}, "client": {"fetch.min.bytes": "1KiB"}}
-    spec = resolve_group(default, WHOLE, over)[1].spec
-    assert spec["topics"] == ["other"]
-    assert spec["members"] == {"expected": 1, "max": 12}
-    assert spec["lag"] == {"maxRecords": 100_000, "maxTime": 600_000}
-    client: Any = spec["client"]
-    assert (client["max.poll.records"], client["fetch.min.bytes"]) == ("200", "1024")
-    # Null takes away what a layer below says.
-    over = {
-        "members": {"expected": None, "max": None},
-        "client": {"max.poll.records": None},
-        "lag": {"maxTime": None},
-        "offsets": {"initial": None},
-        "config": {"consumer.session.timeout.ms": None},
-    }
-    state, intent = resolve_group(WHOLE, over)
-    assert not {"members", "offsets", "config"} & set(intent.spec)
-    assert intent.spec["lag"] == {"maxRecords": 100_000}
-    assert "max.poll.records" not in str(intent.spec)
-    assert state == {"config.consumer.session.timeout.ms": None}
-    _, intent = resolve_group({"topics": ["t"], "deletionProtection": True, "undeclared": "reset"})
-    assert (intent.deletion_protection, intent.undeclared) == (True, Undeclared.RESET)
-    assert intent.keyed is None
-    assert GROUP.reads(intent) == ("t",)
 
 
 def test_group_state_has_configs_and_initial_offsets() -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import Context, load
@@ -17,17 +16,14 @@ from kafkaform.core.model import Facts, FieldChange, Intent, ResourceRef, Risk, 
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext, UsageFacts
 from kafkaform.resources.subject import SubjectKind
-from kafkaform.resources.subject.operations import AlterSubject
 from kafkaform.resources.subject.schema import (
     RegisteredSchema,
     SchemaReference,
-    are_equal,
     describe_difference,
     parse_value,
 )
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import ROOT, Project, manifest
-from tests.support.plans.scenes import QUIET
 
 REF = ResourceRef("Subject", "orders-value")
 AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
@@ -166,28 +162,6 @@ def test_schema_difference_is_described(
     assert describe_difference(before, after) == expected
 
 
-def refer(*references: SchemaReference) -> RegisteredSchema:
-    return RegisteredSchema("{}", references=references)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (RegisteredSchema('{"a": 1, "b": 2}'), RegisteredSchema('{"b":2,"a":1}'), True),
-        (RegisteredSchema('["a", "b"]'), RegisteredSchema('["b", "a"]'), False),
-        (RegisteredSchema("a", "PROTOBUF"), RegisteredSchema("b", "PROTOBUF"), False),
-        # The latest version, whichever that is.
-        (refer(SchemaReference("a", "s")), refer(SchemaReference("a", "s", 3)), True),
-        (refer(SchemaReference("a", "s", 2)), refer(SchemaReference("a", "s", 3)), False),
-        (refer(SchemaReference("a", "s")), refer(), False),
-    ],
-)
-def test_schemas_are_compared_by_content(
-    first: RegisteredSchema, second: RegisteredSchema, expected: bool
-) -> None:
-    assert are_equal(first.to_value(), second.to_value()) == expected
-
-
 @pytest.mark.parametrize(
     ("before", "after", "changes_schema", "hazards"),
     [
@@ -238,7 +212,6 @@ def test_invalid_recorded_schema_is_ignored(value: str) -> None:
 
 
 CLIENT = {"client": {"bootstrap.servers": "broker:9092"}}
-RECORDED = {**CLIENT, "audit": {"topic": False, "file": "record.jsonl"}}
 
 
 @pytest.fixture(autouse=True)
@@ -246,68 +219,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
     memory = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: memory)
     return memory
-
-
-def test_large_schema_is_recorded_by_digest(project: Project, cluster: Connected) -> None:
-    project.config(clusters={"dev": RECORDED}, rules=QUIET)
-    spec = {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"}
-    project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
-    file = project.folder / "order.avsc"
-    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
-
-    def apply(name: str, default: int) -> str:
-        fields = [{"name": f"{name}{'x' * 100}{n}", "type": "long", "default": default} for n in range(1000)]
-        file.write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
-        run("apply", "--auto-approve").needs(0)
-        change = run("history", "--format", "json").needs(0).json["changes"][0]
-        assert change["live"] == {"version": default, "id": default}
-        text = run("history", "--verbose").needs(0).out
-        assert f"version {default}, id {default}" in text
-        assert len(text) < 10_000
-        return str(change["id"])
-
-    apply("a", 1)
-    before = json.loads(file.read_text())
-    second = apply("b", 2)
-    run("revert", second).needs(0)
-    assert json.loads(file.read_text()) == before
-    apply("b", 3)
-    run("drift").needs(0)
-    cluster.registry.forget("orders-value")
-    lost = run("revert", second, "--force").needs(1)
-    assert "schema registry no longer has" in lost.both
-
-
-@pytest.mark.parametrize(
-    ("environments", "is_shared"), [((), False), (("dev",), False), (("dev", "prod"), False), ((), True)]
-)
-def test_adoption_writes_schema_file_or_override(
-    environments: tuple[str, ...], is_shared: bool, project: Project, cluster: Connected
-) -> None:
-    settings = {"environments": [*environments]} if environments else {}
-    where = {"environment": "dev"} if environments else {}
-    project.config(clusters={"dev": {**CLIENT, **where}}, rules=QUIET, **settings)
-    file = project.folder / "schemas" / "order.avsc"
-    file.parent.mkdir()
-    file.write_text(AVRO)
-    names = ["orders-value", "orders-key"] if is_shared else ["orders-value"]
-    for name in names:
-        spec = {"schema": {"file": "../schemas/order.avsc"}}
-        project.write(f"topics/{name}.yaml", manifest(name, spec, kind="Subject"))
-    project.run("apply", "--auto-approve").needs(0)
-    live = AVRO.replace("}]", '}, {"name": "total", "type": "long", "default": 0}]')
-    cluster.execute([AlterSubject(REF, RegisteredSchema(live))])
-    call = project.run("drift", "--adopt").needs(1 if is_shared else 0)
-    is_written = json.loads(file.read_text()) == json.loads(live)
-    overrides = yaml.safe_load((project.folder / "topics/orders-value.yaml").read_text())["spec"].get(
-        "overrides"
-    )
-    assert (is_written, overrides is not None) == (
-        len(environments) < 2 and not is_shared,
-        len(environments) == 2,
-    )
-    assert ("Subject/orders-key" in call.both) is is_shared
-    project.run("drift").needs(2 if is_shared else 0)
 
 
 def test_example_of_the_documentation_is_applied(project: Project) -> None:

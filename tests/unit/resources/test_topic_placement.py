@@ -56,52 +56,6 @@ def test_invalid_placement_messages_match_golden(golden: SnapshotAssertion) -> N
     assert reports.describe() == golden(name="invalid.txt")
 
 
-@pytest.mark.parametrize(
-    ("here", "moving", "left"),
-    [
-        ("1,2", (), "1,2"),
-        ("1:2,2", (), "1:2,2"),
-        ("1:2,2:3", (), FieldOutcome.DONE),
-        ("1:2,2:3", (1,), "1:2,2"),
-        ("1:2,2:3", (0, 1), "1,2"),
-        ("1:3,2", (), FieldOutcome.MOVED),
-        ("2,2", (), FieldOutcome.MOVED),
-        ("1", (), "1"),
-        ("1,2,3", (), FieldOutcome.MOVED),
-    ],
-)
-def test_remaining_move_follows_live_placement(
-    here: str, moving: tuple[int, ...], left: str | FieldOutcome
-) -> None:
-    found = TOPIC.field("placement").remaining(build_move("1,2", "1:2,2:3"), build_observed(here, *moving))
-    assert (found.before if isinstance(found, FieldChange) else found) == left
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "here", "left"),
-    [
-        (1, 3, "1,2", True),
-        (1, 3, "1:2:3,2", True),
-        (1, 3, "1:2:3,2:3:1", FieldOutcome.DONE),
-        (3, 2, "1:2,2:3:1", True),
-        ("1-2", 3, "1:2,2:3:1", True),
-        (1, 2, "1:2:3,2", FieldOutcome.MOVED),
-        (1, 3, "1:2,2:3", FieldOutcome.MOVED),
-    ],
-)
-def test_remaining_replication_factor_follows_live_replicas(
-    before: int | str, after: int, here: str, left: bool | FieldOutcome
-) -> None:
-    observed = build_observed(here)
-    found = TOPIC.field("replicationFactor").remaining(
-        FieldChange("replicationFactor", before, after), observed
-    )
-    if isinstance(left, FieldOutcome):
-        assert found is left
-    else:
-        assert found == FieldChange("replicationFactor", observed.state["replicationFactor"], after)
-
-
 @st.composite
 def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
     """Return the live and the planned replicas of a topic, added partitions included."""

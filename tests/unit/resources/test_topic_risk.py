@@ -266,25 +266,6 @@ def test_share_of_moved_keys_matches_brute_force() -> None:
         assert _percent_that_move(before, after) == move * 1000 // period / 10, (before, after)
 
 
-@pytest.mark.parametrize(
-    ("policy", "after", "keyed", "hazard"),
-    [
-        ("delete", 12, True, "partition-increase"),
-        ("delete", 12, False, ""),
-        ("compact", 12, False, "partition-increase-compacted"),
-        ("delete,compact", 12, False, "partition-increase-compacted"),
-        (" compact , delete ", 12, False, "partition-increase-compacted"),
-        ("delete", 3, True, "partition-decrease"),
-        ("delete", 3, False, "partition-decrease"),
-    ],
-)
-def test_partition_change_risk_follows_keyed(policy: str, after: int, keyed: bool, hazard: str) -> None:
-    before: Values = {"partitions": 6, "cleanup.policy": policy}
-    assessment = judge_topic_change(before, {"partitions": after}, keyed=keyed)
-    assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
-    assert "(if records have keys)" not in assessment.reason
-
-
 def test_deletion_of_unread_data_needs_own_consent() -> None:
     hazards = KINDS["Topic"].hazards
     assert hazards.includes == {"delete-by-name": "delete"}

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Intent, Undeclared
-from kafkaform.core.values import replace
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import Layer
-from kafkaform.resources.topic.spec import normalise, resolve
+from kafkaform.resources.topic.spec import normalise
 from tests.support.plans.specs import Reports
 
 
@@ -54,24 +52,6 @@ def test_access_accepts_principals_and_teams_only() -> None:
     assert "team:c" in str(hint)
 
 
-def test_duplicate_and_invalid_settings_are_reported() -> None:
-    for value in (None, "7d", "nonsense"):
-        reports = Reports()
-        normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
-        assert (("config", "retention.ms"), True) in [(path, key) for path, _, _, key in reports]
-    reports = Reports()
-    layer: Layer = {
-        "config": {"retention.ms": "x", "segment.ms": "1h", "nope": "1"},
-        "retention": {"bytes": "y"},
-    }
-    assert normalise(layer, reports) == {"config": {"segment.ms": "3600000"}}
-    assert [(path, key) for path, _, _, key in reports] == [
-        (("config", "retention.ms"), False),
-        (("config", "nope"), True),
-        (("retention", "bytes"), False),
-    ]
-
-
 def test_every_kafka_config_accepts_own_default() -> None:
     for key in kafka_configs.topic_configs().values():
         if key.internal or key.default is None or key.name in kafka_configs.REASSIGNMENT_KEYS:
@@ -86,25 +66,6 @@ def test_throttles_cannot_be_declared(name: str) -> None:
     reports = Reports()
     assert normalise({"config": {name: "*"}}, reports) == {}
     assert [hint for _, _, hint, _ in reports] == ["remove it"]
-
-
-def test_spec_resolves_to_state_and_intent() -> None:
-    layer: Layer = {
-        "partitions": 3,
-        "replicationFactor": 2,
-        "keyed": True,
-        "deletionProtection": True,
-        "undeclared": "reset",
-        "skew": {"by": "bytes"},
-        "config": {"b": "2", "a": None},
-    }
-    reports = Reports()
-    state, intent = resolve(layer, reports)
-    assert reports == []
-    assert state == {"partitions": 3, "replicationFactor": 2, "config.a": None, "config.b": "2"}
-    assert intent == Intent(keyed=True, deletion_protection=True, undeclared=Undeclared.RESET, spec=layer)
-    tombstone = {**layer, "state": "absent"}
-    assert resolve(tombstone, reports) == (None, replace(intent, spec=tombstone))
 
 
 TOPIC = KINDS["Topic"]

@@ -95,22 +95,6 @@ def test_policy_applies_to_matching_resources(about: str, trips: bool) -> None:
     assert bool(check_policies(policy)) is trips
 
 
-def test_policy_applies_to_environment_and_not_to_tombstones() -> None:
-    policy = "- {name: p, message: No, environments: [prod], require: {labels: [owner]}}\n"
-    assert check_policies(policy, environment=None) == []
-    policy = "- {name: p, message: No, match: {labels: {tier: 010}}, require: {labels: [owner]}}\n"
-    assert check_policies(policy, change_topic("tier: critical", "tier: 010"))
-    assert not check_policies(policy, change_topic("tier: critical", "tier: 8"))
-    tombstone = TOPIC.partition("spec:")[0] + "spec: {state: absent}\n"
-    assert list_failures("labels: [owner], name: '^x', fields: {partitions: {min: 9}}", tombstone) == []
-    # An override of the environment counts and is pointed to.
-    manifest = TOPIC + "  overrides:\n    prod: {partitions: 2}\n"
-    policy = "- {name: p, message: No, require: {fields: {partitions: {min: 3}}}}\n"
-    assert check_policies(policy, manifest, environment="dev") == []
-    (finding,) = check_policies(policy, manifest, environment="prod")
-    assert str(finding.location) == "a.yaml:11:12"
-
-
 GROUP = """\
 apiVersion: kafkaform/v1
 kind: ConsumerGroup
@@ -169,31 +153,6 @@ FAILS: list[tuple[str, str, Facts | None]] = [
 def test_policy_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = [(require, list_failures(require, *remaining)) for require, *remaining in FAILS]  # type: ignore[arg-type]
     assert "".join(list_texts({require: found}) for require, found in texts) == golden(name="messages.txt")
-
-
-@pytest.mark.parametrize(
-    ("require", "manifest", "facts"),
-    [
-        (r'name: "^{labels.team}\\."', TOPIC, None),
-        ("name: orders$", TOPIC, None),
-        ("labels: [team, tier]", TOPIC, None),
-        ("fields: {labels.tier: {in: [critical, standard]}}", TOPIC, None),
-        ("fields: {partitions: {min: 6}}", TOPIC, None),
-        ("fields: {partitions: {multipleOf: 3}}", TOPIC, None),
-        ("fields: {partitions: {in: [6, 12]}}", TOPIC, None),
-        ("fields: {config.retention.ms: {min: 60d, max: 5184000000}}", TOPIC, None),
-        ("fields: {config.retention.ms: {min: 60d}}", UNLIMITED, None),
-        ("fields: {config.retention.ms: {max: unlimited}}", UNLIMITED, None),
-        ("fields: {config.cleanup.policy: {in: ['compact,delete']}}", VARIED, None),
-        ("fields: {config.min.cleanable.dirty.ratio: {in: [0.5], max: .5}}", VARIED, None),
-        ("fields: {config.retention.ms: {max: 7d}}", UNKEPT, None),
-        ("fields: {config.retention.ms: {max: 6d}}", UNKEPT, ONE_DAY),
-        ("fields: {members.expected: {min: 2, max: 6}}", GROUP, None),
-        ("fields: {client.partition.assignment.strategy: {in: [cooperative-sticky]}}", GROUP, None),
-    ],
-)
-def test_manifest_with_required_values_passes(require: str, manifest: str, facts: Facts | None) -> None:
-    assert list_failures(require, manifest, facts) == []
 
 
 ACCESS = """\

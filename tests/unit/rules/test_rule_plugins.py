@@ -11,7 +11,7 @@ import pytest
 
 from kafkaform.rules import RULES
 from kafkaform.rules.plugins import load
-from tests.support.cli.project import ROOT, Call, Project, environment, run_in_process
+from tests.support.cli.project import Call, Project, environment, run_in_process
 
 IMPORTS = "from kafkaform.rules import Finding, Severity, Stage, rule\n"
 OWNED = '''
@@ -74,15 +74,6 @@ def test_plug_in_module_registers_rules(plugged: Callable[..., Call], project: P
         check=True,
     )
     assert finding in done.stdout
-
-
-def test_documented_plug_in_registers_rule(plugged: Callable[..., Call]) -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    module = page.partition("<!-- python: plug-in -->\n```python\n")[2].partition("```")[0]
-    point = page.partition('[project.entry-points."kafkaform.rules"]\nacme = "')[2].partition('"')[0]
-    call = plugged(module, "validate", point=point).needs(0)
-    assert "warning: ACME-1 x.a has no owner (name one)" in call.out
-    assert plugged(module, "rules", "ACME-1").out.startswith("ACME-1 (warning)\n\nA topic has no owner.\n")
 
 
 def test_plug_in_rules_are_listed_explained_and_waived(

@@ -55,7 +55,6 @@ def consume(group: object, *topics: object, principal: str = "User:a") -> tuple[
 
 
 ORDERS = {"resource": "topic", "name": "orders"}
-NO_WRITE = {"operations": ["Write"], "permission": "deny"}
 READ = {"resource": "topic", "operations": ["Read"]}
 READ_ALL = {**READ, "name": "*"}
 GROUP, USER = {"resource": "group", "name": "g"}, {"resource": "user", "name": "u"}
@@ -114,47 +113,3 @@ def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], i
     ]
     found = [each for each in diagnose(tmp_path, *declared, is_offline=True) if each.code == "KF604"]
     assert [each.suggestion for each in found] == ["did you mean 'orders.v1'?"] * is_found
-
-
-@pytest.mark.parametrize(
-    ("right", "team", "found"),
-    [
-        ({"produces": ["orders"]}, "checkout", True),
-        ({"produces": [{"prefix": "ord"}]}, "checkout", True),
-        ({"produces": ["orders"]}, "sales", False),
-        ({"produces": ["*"]}, "checkout", False),
-        ({"acls": [{**READ, "name": "orders"}]}, "checkout", False),
-    ],
-)
-def test_right_declared_by_other_team_is_reported(
-    tmp_path: Path, right: dict[str, Any], team: str, found: bool
-) -> None:
-    labels = {"orders": "sales", "second": team, "access": "first-team"}
-    both = (access(produces=["other"]), access(name="second", **right))
-    topics: list[Any] = [
-        (name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")
-    ]
-    codes = {code for code, _ in find(tmp_path, *both, *topics, labels=labels)}
-    assert ("KF607" in codes) is found
-
-
-@pytest.mark.parametrize(
-    ("limits", "declared", "is_beyond"),
-    [
-        ({"read": ["User:b"]}, access("User:b", consumes=[{"group": "g", "topics": ["orders"]}]), False),
-        ({"read": ["User:b"]}, access(consumes=[{"group": "g", "topics": ["orders"]}]), True),
-        ({"read": ["team:shop"]}, consume("g", {"prefix": "ord"}), False),
-        ({"read": ["team:other"]}, consume("g", {"prefix": "ord"}), True),
-        ({"write": []}, access(produces=["*"]), True),
-        ({"write": ["User:*"]}, access(produces=["*"]), False),
-        ({"write": []}, access(acls=[{**ORDERS, "operations": ["All"]}]), True),
-        ({"write": []}, access(acls=[{**ORDERS, "operations": ["Alter"]}]), False),
-        ({"write": []}, access(produces=["*"], acls=[{**ORDERS, **NO_WRITE}]), False),
-    ],
-)
-def test_access_beyond_topic_limits_is_reported(
-    tmp_path: Path, limits: Any, declared: Any, is_beyond: bool
-) -> None:
-    spec = {"partitions": 1, "replicationFactor": 1, "access": limits}
-    found = find(tmp_path, ("orders", "Topic", spec), declared, live=("x",))
-    assert ("KF611" in {code for code, _ in found}) is is_beyond

@@ -18,13 +18,10 @@ from kafkaform.report.page import Page
 from kafkaform.report.plan import render_plan, write_annotation
 from kafkaform.resources.consent import ANNOTATION, annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
-from kafkaform.rules import RuleContext
-from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.golden import ROOT
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.pasting import check_suggestion, find_commands, find_lines, parse_command
+from tests.support.plans.pasting import check_suggestion, find_commands, parse_command
 from tests.support.plans.risk import judge_topic_change
-from tests.support.plans.rules import check_rule
 from tests.support.plans.scenes import create_topic
 
 DAY = 86_400_000
@@ -67,35 +64,6 @@ def test_commands_of_golden_sentences_can_be_run() -> None:
     for verb, arguments in commands:
         if verb != "--debug" and "--help" not in arguments:
             parse_command(verb, arguments)
-
-
-MANIFEST = """\
-apiVersion: kafkaform/v1
-kind: Topic
-metadata: {{name: a}}
-spec:
-  partitions: 12
-  replicationFactor: 3
-  {line}
-"""
-
-
-@pytest.mark.parametrize(
-    "line", ["retention: 60s", "retention: {time: 60s}", "config: {retention.ms: 60000}"]
-)
-@pytest.mark.parametrize("code", ["KF110", "KF115"])
-def test_suggested_setting_replaces_existing_setting(tmp_path: Path, line: str, code: str) -> None:
-    limits, file = ProjectLimits(recovery_window_ms=7 * DAY), tmp_path / "a.yaml"
-    for text, trips in ((line, True), (None, False)):
-        if text is not None:
-            file.write_text(MANIFEST.format(line=text))
-        (desired,) = load_all([file], [Context()])
-        findings = check_rule(code, RuleContext(tuple(desired), limits=limits))
-        assert bool(findings) is trips
-        for finding in findings:
-            (pasted,) = find_lines(str(finding.suggestion))
-            assert pasted[0] == line.partition(":")[0]
-            file.write_text(MANIFEST.format(line=pasted[1]))
 
 
 ON = {"remote.storage.enable": "true"}

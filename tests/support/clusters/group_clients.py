@@ -167,16 +167,13 @@ def running(
     protocol: str = "classic",
     *,
     members: int = 1,
-    instance_ids: Sequence[str] = (),
     **properties: object,
 ) -> Iterator[list[Running]]:
-    """So many members of a group at work; `instance_ids` makes the first of them static."""
+    """So many members of a group at work."""
     with ExitStack() as stack:
         made = []
-        for number in range(members):
-            static = {"group_instance_id": instance_ids[number]} if number < len(instance_ids) else {}
-            client = consumer(bootstrap_servers, group, protocol, **static, **properties)
-            made.append(Running(client, topics))
+        for _ in range(members):
+            made.append(Running(consumer(bootstrap_servers, group, protocol, **properties), topics))
             stack.callback(made[-1].close)
         yield made
 

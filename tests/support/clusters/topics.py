@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.model import ResourceRef
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, open_connection
@@ -81,11 +80,3 @@ def alter_all_brokers(servers: str, name: str, value: str | None) -> None:
     with open_connection(servers) as connection:
         answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
     assert [response["error_code"] for response in answer["resources"]] == [0]
-
-
-def read_replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:
-    """Return the replicas of partition 0 as metadata shows them, and those in sync."""
-    admin = admin_client(kafka3.bootstrap_servers)
-    described = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name]
-    partition = described.result(TIMEOUT_S).partitions[0]
-    return [node.id for node in partition.replicas], [node.id for node in partition.isr]

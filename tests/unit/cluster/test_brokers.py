@@ -23,7 +23,9 @@ from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.large_responses import METADATA_SCHEMA
 from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -36,6 +38,7 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
+from tests.support.clusters.responses import encode
 from tests.support.plans.scenes import read_log_lines
 
 
@@ -51,8 +54,8 @@ VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3), 1_001: (0, 1), 1_
 
 
 def told_versions(offered: Mapping[int, tuple[int, int]] = VERSIONS) -> bytes:
-    each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in offered.items())
-    return pack(">hi", 0, len(offered)) + each + bytes(4)
+    keys = [{"key": key, "least": least, "most": most} for key, (least, most) in offered.items()]
+    return encode(API_VERSIONS, api_keys=keys)
 
 
 class Broker:
@@ -391,14 +394,10 @@ def test_silent_bootstrap_server_leaves_time_for_next(monkeypatch: pytest.Monkey
 
 
 def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
-    each = b"".join(
-        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", value.address[1]) + b"\x00\x00"
-        for number, value in brokers
-    )
-    no_topics_no_tags = b"\x01\x00"
-    return (
-        bytes(4) + bytes([len(brokers) + 1]) + each + b"\x03id" + pack(">i", controller) + no_topics_no_tags
-    )
+    places = [
+        {"id": number, "host": "127.0.0.1", "port": each.address[1], "rack": None} for number, each in brokers
+    ]
+    return encode(METADATA_SCHEMA, brokers=places, controller=controller, topics=())
 
 
 @contextmanager
@@ -566,15 +565,12 @@ def test_change_is_sent_on_a_new_connection() -> None:
 
 
 def handshake(error: int, *mechanisms: str) -> bytes:
-    names = b"".join(pack(">h", len(name)) + name.encode() for name in mechanisms)
-    return pack(">hi", error, len(mechanisms)) + names
+    return encode(SASL_HANDSHAKE, error_code=error, mechanisms=mechanisms)
 
 
-def encode_authentication(
-    words: bytes, lifetime_ms: int = 0, error: int = 0, told: str | None = None
-) -> bytes:
-    text = pack(">h", -1) if told is None else pack(">h", len(told)) + told.encode()
-    return pack(">h", error) + text + pack(">i", len(words)) + words + pack(">q", lifetime_ms)
+def encode_authentication(lifetime_ms: int = 0, error: int = 0, told: str | None = None) -> bytes:
+    values = {"auth_bytes": b"", "session_lifetime_ms": lifetime_ms}
+    return encode(SASL_AUTHENTICATE, 1, error_code=error, error_message=told, **values)
 
 
 def logging_in(server: Broker) -> Brokers:
@@ -597,7 +593,7 @@ def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, 
 
 
 def test_login_precedes_requests() -> None:
-    answers = [handshake(0), encode_authentication(b""), b"here"]
+    answers = [handshake(0), encode_authentication(), b"here"]
     with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
     assert [(key, version, body) for key, version, _, body in server.heard] == [
@@ -613,7 +609,7 @@ def test_login_precedes_requests() -> None:
         ([handshake(33, "X", "Y")], "does not support PLAIN, only: X, Y", ""),
         ([handshake(34)], "has no SASL login", "security.protocol: PLAINTEXT"),
         (
-            [handshake(0), encode_authentication(b"", error=58, told="Failed\nlogin: no such user")],
+            [handshake(0), encode_authentication(error=58, told="Failed\nlogin: no such user")],
             "refused: Failed login: no such user",
             "",
         ),
@@ -640,7 +636,7 @@ def test_login_is_renewed_before_session_ends(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
-        return {17: handshake(0), 36: encode_authentication(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
+        return {17: handshake(0), 36: encode_authentication(lifetime_ms=1_000_000), 1_000: b"here"}[key]
 
     with logged_in(answer) as (server, cluster):
         for ahead[0] in (0.0, 100.0, 750.0):

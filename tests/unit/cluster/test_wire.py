@@ -6,7 +6,6 @@ import random
 import tracemalloc
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from inspect import getclosurevars
 from struct import pack
 from typing import Any, cast
 
@@ -34,7 +33,6 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_responses, message_schema, messages
 from kafkaform.cluster.wire.message_schema import (
     MAX_RESPONSE_BYTES,
-    FieldType,
     RequestType,
     T,
     make_malformed_error,
@@ -51,10 +49,10 @@ from tests.support.clusters.responses import (
     TELLING,
     CountedBytes,
     compact,
+    encode,
     encode_config_response,
     entry,
     read_or_refuse,
-    schemas_of,
     varint,
 )
 from tests.support.plans.strategies import examples
@@ -109,33 +107,10 @@ ACL_TUPLES = large_responses.describe_acls(lambda *fields: fields)
 """Describes ACLs as the fields that are read."""
 
 
-def sample(of: FieldType, version: int, values: Mapping[str, Any], name: str = "") -> Any:
-    """Return a value of a type: one element in each array, and these values of fields."""
-    parts = getclosurevars(of).nonlocals
-    if "versioned" in parts:
-        fields = parts["versioned"].items()
-        return {key: sample(field.of, version, values, key) for key, field in fields if field.has(version)}
-    if "of" in parts:
-        element = sample(parts["of"], version, values, name)
-        return [element] if "nullable" in parts else element
-    return values.get(name, SIMPLE.get(of, 0))
-
-
-SIMPLE: dict[FieldType, Any] = {
-    message_schema.STRING: "t",
-    message_schema.NULLABLE_STRING: None,
-    message_schema.OCTETS: b"octets",
-    message_schema.UUID: bytes(range(16)),
-}
-IN_GROUPS = {"group_id": GROUP, "state": "Stable", "group_state": "Stable", "group_type": "Classic"}
-
-
-def encode(request_type: RequestType[Any], **values: Any) -> bytes:
-    """Return an answer in the highest version, with these values of fields."""
-    version = request_type.versions[1]
-    _, response = schemas_of(request_type)
-    written = sample(response, version, {**IN_GROUPS, "protocol_type": "connect", **values})
-    return response(version, version >= request_type.flexible).write(written)
+def encode_group(request_type: RequestType[Any], **values: Any) -> bytes:
+    """Return an answer about the group, with these values of fields."""
+    group = {"group_id": GROUP, "state": "Stable", "group_state": "Stable", "group_type": "Classic"}
+    return encode(request_type, **{**group, "protocol_type": "connect", **values})
 
 
 QUOTA = {"type": "user", "name": "alice", "key": "producer_byte_rate"}
@@ -145,7 +120,7 @@ SAMPLES: list[tuple[RequestType[Any], int, bytes]] = [
     (messages.LIST_OFFSETS, 7, offsets()),
     (ACL_TUPLES, 3, acls()),
     *(
-        (request_type, request_type.versions[1], encode(request_type, **values))
+        (request_type, request_type.versions[1], encode_group(request_type, **values))
         for request_type, values in (
             (messages.API_VERSIONS, {}),
             (messages.QUORUM, {"name": health.METADATA_LOG}),
@@ -494,7 +469,7 @@ def test_invalid_assignment_fails_own_group_only() -> None:
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
     def describe_damaged(raw: bytes) -> GroupResponses[Group]:
-        classic = encode(group_messages.DESCRIBE_CLASSIC, protocol_type="consumer", raw_assignment=raw)
+        classic = encode_group(group_messages.DESCRIBE_CLASSIC, protocol_type="consumer", raw_assignment=raw)
         answers = {10: ANSWERS[10], 15: classic}
         return group_description._describe_classic(cast("Connection", Damaged(answers)), [GROUP])
 
@@ -509,11 +484,11 @@ def test_invalid_assignment_fails_own_group_only() -> None:
 
 
 def test_response_about_other_resource_is_error() -> None:
-    answers = {10: ANSWERS[10], 77: encode(group_messages.DESCRIBE_SHARE, group_id="h")}
+    answers = {10: ANSWERS[10], 77: encode_group(group_messages.DESCRIBE_SHARE, group_id="h")}
     response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
     assert response.found == {}
     assert response.failed[GROUP].message.startswith("broker 1 returned a group")
-    answers = {10: encode(group_messages.FIND_COORDINATORS, key="h"), 77: ANSWERS[77]}
+    answers = {10: encode_group(group_messages.FIND_COORDINATORS, key="h"), 77: ANSWERS[77]}
     response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
     assert "returned the coordinator of a group" in response.failed[GROUP].message
     answers = {3: metadata(), 32: configs("2")}

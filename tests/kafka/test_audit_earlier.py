@@ -15,9 +15,6 @@ from tests.support.clusters.topics import delete_group
 AUDITED = {"KAFKAFORM_AUDIT": "true"}
 
 
-# --- on the command line, and on Kafka -------------------------------------------------------------
-
-
 KILLED = """
 import os, signal, sys
 from kafkaform.audit.journal import AuditJournal

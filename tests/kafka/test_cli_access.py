@@ -375,9 +375,6 @@ def list_writable(kafka: DevCluster, properties: dict[str, str]) -> list[str]:
     return [name for name, allowed in operations.items() if AclOperation.WRITE in (allowed or ())]
 
 
-# --- real applications -----------------------------------------------------------------------------
-
-
 def application(
     account: Account, folder: Path, *topics: str, **properties: str
 ) -> AbstractContextManager[subprocess.Popen[str]]:

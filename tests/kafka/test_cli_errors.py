@@ -38,9 +38,6 @@ def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Accou
     assert SECRET not in call.both
 
 
-# --- which cluster, which environment --------------------------------------------------------------
-
-
 def sasl_config(project: Project) -> None:
     project.config(
         environments=["dev"],

@@ -35,9 +35,6 @@ def test_plan_without_a_login_imports_no_client_and_no_spark(project: Project) -
     assert "as measured, 48.2 % of the sampled keys" in " ".join(done.stdout.split())
 
 
-# --- an account with few rights --------------------------------------------------------------------
-
-
 def test_manifests_are_read_from_stdin(project: Project) -> None:
     spec = {"partitions": 1, "replicationFactor": 1}
     given = manifest(f"{project.prefix}a", spec)

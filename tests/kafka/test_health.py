@@ -15,9 +15,6 @@ def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
     return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
 
 
-# --- a real cluster --------------------------------------------------------------------------------
-
-
 def test_throttle_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
     rate = "leader.replication.throttled.rate"
     with connect(kafka.bootstrap_servers) as cluster:

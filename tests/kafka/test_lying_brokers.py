@@ -107,6 +107,3 @@ def test_unreadable_reassignments_are_noted(kafka: DevCluster, prefix: str, tmp_
         diagnostic["message"] for diagnostic in call.json["diagnostics"] if diagnostic["code"] == "KF413"
     ]
     assert f"{address}: malformed answer to ListPartitionReassignments v0" in note
-
-
-# --- changes that are acknowledged and not made --------------------------------------------------------

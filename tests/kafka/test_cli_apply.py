@@ -17,31 +17,6 @@ from tests.support.cli.project import Project, environment, manifest
 from tests.support.clusters.fixtures import admin_client, eventually
 
 
-def test_topics_journey_from_validate_to_apply(project: Project) -> None:
-    """Check, plan, save, show, apply (as a process), apply again, and nothing is left."""
-    project.config(environments=["dev"])
-    project.topic("orders", partitions=6, retention="7d", overrides={"dev": {"partitions": 3}})
-    project.topic("prices", config={"cleanup.policy": "compact"}, keyed=True)
-    env = {"KAFKAFORM_ENVIRONMENT": "dev"}
-
-    assert project.run("validate", env=env).needs(0).out == "2 resources: valid.\n"
-    assert project.run("plan", "--detailed-exitcode", "--out", "plan.json", env=env).needs(2).err
-    assert "Plan: 2 to create" in project.run("show", "plan.json").needs(0).out
-    first = project.process("apply", "plan.json", "--auto-approve", env=env).needs(0)
-    assert "2 created" in first.out.splitlines()[-1]
-    assert project.live() == {
-        "orders": {"partitions": 3, "retention.ms": "604800000"},
-        "prices": {"partitions": 1, "cleanup.policy": "compact"},
-    }
-    again = project.run("apply", "plan.json", "--auto-approve", env=env).needs(0)
-    assert "2 created" not in again.out.splitlines()[-1]
-    assert project.run("plan", "--detailed-exitcode", env=env).needs(0).err == ""
-
-    project.topic("prices", config={"cleanup.policy": "compact", "segment.ms": "1h"}, keyed=True)
-    assert "1 updated" in project.run("apply", "topics", "--auto-approve", env=env).needs(0).out
-    assert project.live()["prices"]["segment.ms"] == "3600000"
-
-
 def test_tombstone_spares_recreated_topic(project: Project) -> None:
     project.topic("a")
     project.apply("topics").needs(0)

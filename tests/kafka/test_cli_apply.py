@@ -7,58 +7,41 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import NewTopic
-
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.operations import batches
 from tests.support.cli.project import Project, environment, manifest
-from tests.support.clusters.fixtures import admin_client, eventually
+from tests.support.clusters.topics import make_topic
 
 
-def test_tombstone_spares_recreated_topic(project: Project) -> None:
-    project.topic("a")
+def test_tombstone_spares_recreated_topic(project: Project, real_cluster: KafkaCluster) -> None:
+    def consent(text: str) -> None:
+        project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{text}: unused"}})
+
+    name = project.topic("a")
     project.apply("topics").needs(0)
-    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
-    output = " ".join(project.apply("topics").needs(1).out.split())
+    consent("delete")
+    output = project.apply("topics").needs(1).words
     line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', output)
     assert line is not None, output
-    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{line[1]}: unused"}})
+    consent(line[1])
     project.apply("topics").needs(0)
     assert project.live() == {}
-    admin = admin_client(project.servers)
-    admin.create_topics([NewTopic(f"{project.prefix}a", 1, 1)])[f"{project.prefix}a"].result(30)
-    eventually(lambda: set(project.live()), lambda names: names == {"a"})
-    again = " ".join(project.apply("topics").needs(1).out.split())
-    assert f"consents to {line[1]}, which" in again
+    make_topic(real_cluster, name)
+    assert f"consents to {line[1]}, which" in project.apply("topics").needs(1).words
     assert set(project.live()) == {"a"}
 
 
-# --- saved plans -----------------------------------------------------------------------------------
-
-
-def save_plan(project: Project) -> Path:
-    """A saved plan that creates topic `a`."""
+def test_apply_without_terminal_needs_auto_approve(project: Project) -> None:
     project.topic("a", retention="7d")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
-    return project.folder / "plan.json"
-
-
-# --- nobody there to ask ---------------------------------------------------------------------------
-
-
-def test_apply_without_terminal_needs_auto_approve(project: Project) -> None:
-    save_plan(project)
     for target in ("topics", "plan.json"):
-        call = project.run("apply", target).needs(1)
-        assert "--auto-approve" in call.err
+        assert "--auto-approve" in project.run("apply", target).needs(1).err
     assert project.live() == {}
     project.apply("topics").needs(0)
     project.run("apply", "topics").needs(0)
 
-
-# --- stopped half-way ------------------------------------------------------------------------------
 
 MANY = 300
 SMALL_REQUESTS = f"""

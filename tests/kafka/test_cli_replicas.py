@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import connect, eventually
+from tests.support.clusters.load_clients import fill
 from tests.support.clusters.topics import place_topic
 
 
@@ -20,36 +19,28 @@ def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka3.bootstrap_servers, prefix)
 
 
-def join_lines(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
     """Somebody's move crawls at a rate of theirs: drift and plans show it, and estimates go by it."""
     moving, waiting = (three.prefix + name for name in ("moving", "waiting"))
     listed = ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:3"}))
     foreign = Throttles({1: Rates(leader=1_000), 3: Rates(follower=1_000)}, {moving: listed})
-    producer = Producer({"bootstrap.servers": three.servers})
     with connect(three.servers) as cluster:
         for name in (moving, waiting):
             place_topic(cluster, name, ((1,),))
-            for _ in range(8):
-                producer.produce(name, os.urandom(500_000), partition=0)
-        assert producer.flush(30) == 0
+            fill(three.servers, name, 1, 4_000_000)
         cluster.set_throttles(foreign)
         try:
             assert cluster.reassign({(moving, 0): (1, 3)}) == {(moving, 0): None}
             eventually(lambda: cluster.layout().reassigning, bool)
             three.topic("moving", replicationFactor=1)
             three.topic("waiting", replicationFactor=3)
-            drift = three.run("drift", "topics").needs(2).out
-            words = join_lines(drift)
-            assert "partition 0 from 1 to 1:3" in words
+            drift = three.run("drift", "topics").needs(2).words
+            assert "partition 0 from 1 to 1:3" in drift
             assert "layout of the cluster" not in drift
-            plan = join_lines(three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out)
+            plan = three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).words
             assert "partition 0 from 1 to 1:3" in plan
             assert "layout of the cluster" not in plan
-            plan = join_lines(three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out)
+            plan = three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).words
             assert f"{moving}-0 from 1 to 1:3" in plan
             assert "broker 1 sends at most 1000 bytes/s" in plan
             call = three.apply("topics", "--target", f"Topic/{waiting}").needs(1)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
@@ -20,7 +19,8 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, bring_back, connect, eventually
+from tests.support.clusters.fixtures import Account, admin_client, bring_back, connect, eventually
+from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import alter_all_brokers, alter_configs, make_topic
 from tests.support.plans.scenes import topic
 
@@ -228,10 +228,8 @@ def test_offsets_are_requested_from_new_leaders(kafka3: DevCluster, three: Kafka
         assert somebody.execute([DeleteTopic(a, uid)]) == [None]
         eventually(lambda: somebody.partition_counts([a.name]), lambda found: not found)
         make_topic(somebody, a.name, 3, 1, ((2,), (3,), (1,)))
-    producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers})
     for number in range(3):
-        producer.produce(a.name, b"v", partition=number, timestamp=1_000 + number)
-    assert producer.flush(TIMEOUT_S) == 0
+        produce(kafka3.bootstrap_servers, a.name, {number: 1}, at_ms=1_000 + number)
     expected = {place: TimedOffset(0, 1_000 + place[1]) for place in places}
     for _ in range(2):  # of those that are known by then, too
         assert three.offsets_at(dict.fromkeys(places, 0)) == expected

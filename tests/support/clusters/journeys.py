@@ -81,7 +81,7 @@ class Site:
             return True
         self.met[step] = limit
         call.needs(limit.code)
-        assert limit.line.format(prefix=self.project.prefix) in flat(call.both), call.both
+        assert limit.line.format(prefix=self.project.prefix) in call.words, call.both
         return limit.code == code
 
     @cached_property
@@ -169,10 +169,6 @@ def take(name: str, site: Site) -> str:
     JOURNEYS[name](site)
     assert site.met.keys() == site.limits.keys(), "every limit is met"
     return "; ".join(dict.fromkeys(limit.cell for limit in site.met.values())) or "yes"
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 # --- topics ----------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 
 from tests.support.cli.project import ROOT, Project, environment
-from tests.support.clusters.group_clients import produce
+from tests.support.clusters.fixtures import TIMEOUT_S
 from tests.support.clusters.topics import delete_records
 from tests.support.skew.producers import create_topic
 
@@ -25,9 +26,12 @@ def write_topic(project: Project, name: str, counts: tuple[int, ...]) -> str:
     """Make a topic with these numbers of records by partition, of which half are three hours old."""
     full, now_ms = project.prefix + name, time.time_ns() // 1_000_000
     create_topic(project.servers, full, len(counts))
-    for age_ms in (OLD_MS, 10_000):
-        halves = {partition: count // 2 for partition, count in enumerate(counts)}
-        produce(project.servers, full, halves, at_ms=now_ms - age_ms)
+    producer = Producer({"bootstrap.servers": project.servers, "linger.ms": 5})
+    for partition, count in enumerate(counts):
+        for number in range(count):
+            at = now_ms - (OLD_MS if number < count // 2 else 10_000) + number
+            producer.produce(full, b"x" * 20, partition=partition, timestamp=at)
+    assert producer.flush(TIMEOUT_S) == 0
     return full
 
 

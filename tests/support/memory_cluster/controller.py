@@ -201,11 +201,6 @@ def _build_topic(
     _check_name(name)
     if name in topics:
         raise build_rejection("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
-    # The names of metrics have no dots, but underscores in their place.
-    metric = name.replace(".", "_")
-    for topic in topics if "_" in metric else ():
-        if topic.replace(".", "_") == metric:
-            raise build_rejection("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {topic}")
     configs = {config: _store_topic_config(config, value) for config, value in operation.configs.items()}
     if replicas == 0 or replicas < -1:
         raise build_rejection("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")

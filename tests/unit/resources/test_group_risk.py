@@ -113,6 +113,7 @@ CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
     ),
     ("share.renew.acknowledge.enable", "false", "true", "", {}),
     ("share.auto.offset.reset", "none", "earliest", "offset-reset-policy", {}),
+    ("share.auto.offset.reset", "none", "latest", "offset-reset-policy", {}),
     ("share.auto.offset.reset", "none", "by_duration:PT6H", "offset-reset-policy", {}),
     ("share.auto.offset.reset", "none", None, "offset-reset-policy", {}),
     ("share.record.lock.duration.ms", "30000", "15000", "lock-duration-cut", {}),

@@ -70,10 +70,13 @@ def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
         "usr=alice",
         "",
         "user=",
+        "user=a,user=b",
         "client-id=app,user=alice",
         "user=%61lice",
         "user=a%2cb",
         "user=<Default>",
+        "user=50%",
+        "user=%FF",
         "user=alice,ip=10.0.0.1",
     ],
 )

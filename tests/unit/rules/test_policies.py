@@ -121,6 +121,7 @@ FAILS: list[tuple[str, str, Facts | None]] = [
     ("labels: [team, tier]", change_topic("team: checkout", "team: ' '"), None),
     ("labels: [a, b]", TOPIC, None),
     ("fields: {labels.tier: {in: [low, standard]}}", TOPIC, None),
+    ("fields: {labels.owner: {in: [a]}}", TOPIC, None),
     ("fields: {partitions: {min: 7}}", TOPIC, None),
     ("fields: {partitions: {multipleOf: 4}}", TOPIC, None),
     ("fields: {partitions: {in: [3, 12]}}", TOPIC, None),

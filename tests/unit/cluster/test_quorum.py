@@ -59,10 +59,8 @@ def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0,
         | ({"fetched_ms": each.fetched_ms, "caught_up_ms": each.fetched_ms} if version else {})
         for each in voters
     ]
-    partition = {
-        **{"index": 0, "error_code": error, "leader": leader, "leader_epoch": 5, "high_watermark": 100},
-        **{"voters": replicas, "observers": replicas[:1]},
-    }
+    partition: dict[str, object] = {"index": 0, "error_code": error, "leader": leader, "leader_epoch": 5}
+    partition |= {"high_watermark": 100, "voters": replicas, "observers": replicas[:1]}
     topics = [{"name": METADATA_LOG, "partitions": [partition]}]
     return encode(QUORUM, version, error_code=of_all, topics=topics)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cluster.kafka.reassignments import read_running
+from kafkaform.cluster.kafka.reassignments import elect_leaders, read_running
 from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
@@ -36,6 +36,7 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
+from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from tests.support.clusters.responses import encode
@@ -667,6 +668,44 @@ def test_large_requests_and_responses_do_not_deadlock() -> None:
     with socket_to(lambda _, body: body * 3) as (_, first):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
         assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
+
+
+def test_election_follows_the_controller() -> None:
+    """ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
+
+    def encode_election(error: bytes) -> bytes:
+        return bytes(6) + b"\x02\x02t\x02" + bytes(4) + error + b"\x00" + bytes(3)
+
+    controllers = [-1, 9, 3, 3, 1, 2]
+    offered = {3: (0, 12), 43: (0, 2)}
+
+    def first_answer(key: int, _: bytes) -> bytes:
+        if key == 3:  # none, one that is down, one that has just died, one that was it, and the new one
+            controller = controllers.pop(0) if len(controllers) > 1 else controllers[0]
+            return metadata((1, first), (2, second), (3, gone), controller=controller)
+        return encode_election(pack(">h", 41))
+
+    gone = stopped_broker()
+    with (
+        broker(lambda *_: encode_election(bytes(2)), versions=lambda: told_versions(offered)) as second,
+        broker(first_answer, versions=lambda: told_versions(offered)) as first,
+    ):
+        connection = Connection({}, lambda: settings(first))
+        assert elect_leaders(connection, [("t", 0)], unguarded) == {("t", 0): None}
+        assert len(second.heard) == 1
+        connection.close()
+
+
+def test_missing_controller_is_refused_within_timeout() -> None:
+    answer = pack(">ih", 0, 41) + b"\x00\x01\x00"
+    with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
+        connection = Connection({}, lambda: settings(server))
+        begun = time.monotonic()
+        with pytest.raises(RequestRejected) as caught:
+            read_running(connection, 0.5)
+        assert caught.value.code == "NOT_CONTROLLER"
+        assert 0.5 < time.monotonic() - begun < 10, "an election may take 20 s, the caller has 0.5 s"
+        connection.close()
 
 
 def test_ctrl_c_does_not_wait_for_silent_broker() -> None:

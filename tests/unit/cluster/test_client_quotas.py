@@ -11,7 +11,7 @@ from kafkaform.cluster.kafka.client_quotas import QuotaReader, QuotaWriter, read
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.cluster.wire.messages import DESCRIBE_QUOTAS
-from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, PermissionDenied
+from kafkaform.core.errors import ClusterError, LockLost, NotOffered, OutcomeUnknown, PermissionDenied
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Observation, ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
@@ -137,3 +137,17 @@ def test_quota_outcomes_belong_to_their_entities() -> None:
     assert "lacks AlterConfigs on the cluster" in denied.message
     assert done is None
     assert isinstance(silent, OutcomeUnknown)
+
+
+def test_lost_lock_or_unknown_entity_sends_no_request() -> None:
+    def lose_lock() -> None:
+        raise LockLost("gone")
+
+    brokers = Brokers(build_alter_response())
+    with pytest.raises(LockLost):
+        write_quotas(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}), guard=lose_lock)
+    nobody = AlterQuota(ResourceRef("ClientQuota", "nobody"), {"producer_byte_rate": "1"})
+    fast = AlterQuota(ALICE, {"producer_byte_rate": "fast"})
+    outcomes = write_quotas(brokers, nobody, fast, guard=lose_lock)
+    assert all(getattr(outcome, "code", None) == "INVALID_REQUEST" for outcome in outcomes)
+    assert brokers.requests == []

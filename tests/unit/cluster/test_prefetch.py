@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from kafkaform.core.errors import Unreachable
+from kafkaform.cluster.kafka.prefetch import Prefetched
+from kafkaform.cluster.kafka.responses import Description, TopicResponses
+from kafkaform.cluster.wire.large_responses import Configs
+from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli.project import environment
 from tests.support.clusters.fixtures import connect
 
@@ -61,3 +64,41 @@ def test_unreachable_cluster_is_raised_by_the_reader(deaf: str, monkeypatch: pyt
                 cluster.facts()
         with pytest.raises(Unreachable, match="no broker of"):
             cluster.observe([])
+
+
+def test_missing_topics_are_requested_again() -> None:
+    """A broker may not have heard yet of a topic that the metadata of another shows."""
+    source = Waiting()
+    prefetched = Prefetched(source, ["a", "b", "hidden"], source.configs(["a", "b", "hidden"]))
+    assert prefetched.names() == ["a", "b", "hidden"]
+    answers = prefetched.configs(["a", "b", "hidden"])
+    assert (set(answers.found), set(answers.denied), answers.missing) == ({"a", "b"}, {"hidden"}, [])
+    assert source.asked == [["a", "b", "hidden"], ["b"]]
+    assert prefetched.names() == ["a"]
+    assert prefetched.configs(["a"]).found.keys() == {"a"}
+    assert source.asked[-1] == ["a"]
+
+
+class Waiting:
+    """A source that does not know of `b` at first, and may not show `hidden`."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def names(self) -> list[str]:
+        return ["a"]
+
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
+        self.asked.append(list(names))
+        answers: TopicResponses[Configs] = TopicResponses()
+        for name in names:
+            if name == "hidden":
+                answers.deny(name, PermissionDenied("no"))
+            elif name == "b" and len(self.asked) == 1:
+                answers.missing.append(name)
+            else:
+                answers.found[name] = Configs({}, {})
+        return answers
+
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
+        raise AssertionError(names)

@@ -15,7 +15,7 @@ from threading import Event, Lock, Semaphore
 import pytest
 
 from kafkaform.cluster.transport import tokens as module
-from kafkaform.cluster.transport.tokens import Token, TokenSource, make_token_source
+from kafkaform.cluster.transport.tokens import Token, TokenSource, make_librdkafka_options, make_token_source
 from kafkaform.config.client_properties.transport import (
     MskIamSettings,
     OidcSettings,
@@ -296,3 +296,29 @@ def test_waiting_threads_share_token_fetch_and_failure(monkeypatch: pytest.Monke
 def test_ambiguous_extension_is_refused(extensions: dict[str, str]) -> None:
     with pytest.raises(KafkaformError, match=r"sasl\.oauthbearer\.extensions"):
         source(MskIamSettings("eu-west-1"), extensions)
+
+
+def test_librdkafka_gets_equal_token(endpoint: TokenEndpoint) -> None:
+    tokens = source(oidc(endpoint), {"name": "value"})
+    given = make_librdkafka_options(tokens)["oauth_cb"]("")
+    token = tokens.token()
+    assert given == (token.value, token.expires_at, CLIENT, {"name": "value"})
+    assert len(endpoint.asked) == 1
+    with pytest.raises(AuthenticationFailed, match="invalid_client"):
+        make_librdkafka_options(source(oidc(endpoint, "wrong")))
+
+
+def test_failed_librdkafka_token_is_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    tokens = [Token("first", clock.now + 100)]
+
+    def fetch() -> Token:
+        if not tokens:
+            raise AuthenticationFailed("the endpoint is down")
+        return tokens.pop()
+
+    current = make_librdkafka_options(TokenSource(fetch))["oauth_cb"]
+    clock.now += 200
+    with caplog.at_level(logging.WARNING), pytest.raises(AuthenticationFailed):
+        current("")
+    (line,) = read_log_lines(caplog, "kafkaform.cluster.transport.tokens")
+    assert line.endswith("the endpoint is down")

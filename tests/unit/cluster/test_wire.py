@@ -334,6 +334,13 @@ def test_responses_within_size_limits_are_valid() -> None:
     assert error.hint
 
 
+@pytest.mark.parametrize(
+    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + encode_config_response("t")[2:-4] + b"\xff" * 4]
+)
+def test_negative_config_lengths_are_refused(body: bytes) -> None:
+    assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
+
+
 @examples(10)
 @given(st.sampled_from(SAMPLES), damages)
 def test_damaged_response_is_read_or_malformed(

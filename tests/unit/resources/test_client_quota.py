@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.model import Facts, Intent, Observed, ResourceRef, Risk, Status
+from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.client_quota.operations import AlterQuota
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
@@ -48,6 +50,10 @@ def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
 def applied(file: ManifestFile) -> ManifestFile:
     file.apply()
     return file
+
+
+def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str) -> None:
+    assert cluster.execute([AlterQuota(ref, limits)]) == [None]
 
 
 PROBLEMS = {
@@ -89,6 +95,13 @@ CHANGES = {
     "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT]),
     "deletion": ("spec:\n", "spec:\n  state: absent\n", [RAISED]),
 }
+BY_DEFAULT = "512 KiB/s on each broker, 1536 KiB/s on all 3, by the limit of a default"
+UNDER_A_DEFAULT = {
+    "removed limit": (RATE, NO_RATE, BY_DEFAULT),
+    "lower limit": (RATE, "    producer_byte_rate: 600000\n", "585.9 KiB/s on each broker"),
+    "deletion": ("spec:\n", "spec:\n  state: absent\n", BY_DEFAULT),
+}
+DEFAULT = ResourceRef("ClientQuota", "user=<default>")
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
@@ -104,6 +117,38 @@ def test_lower_limit_is_a_cut(
     assert list_assessments(plan) == expected
     assert plan.changes[0].status is Status.PLANNED
     assert join_reasons(plan) == snapshot
+
+
+@pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
+def test_effective_default_limit_is_compared(
+    cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
+) -> None:
+    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
+    applied.edit(before, after)
+    plan = applied.plan()
+    assert list_assessments(plan) == [CUT]
+    assert limit in join_reasons(plan)
+
+
+@pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
+def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> None:
+    ref = ResourceRef("ClientQuota", name)
+    file.edit("user=alice", name)
+    file.apply()
+    file.edit("producer_byte_rate: 1000000", "producer_byte_rate: null")
+    plan = file.plan()
+    assert (plan.changes[0].status, plan.changes[0].missing) == (Status.NEEDS_CONSENT, ("quota-removal",))
+    assert "which protects the cluster" in render_plan(plan).plain
+    file.consent("quota-removal from 1MB: TICKET-1")
+    file.apply()
+    file.edit("consumer_byte_rate: 2000000", "consumer_byte_rate: null\n    request_percentage: 1")
+    assert file.plan().changes[0].status is Status.NEEDS_CONSENT
+    file.edit("spec:\n", "spec:\n  state: absent\n")
+    deletion = file.plan()
+    assert (deletion.changes[0].status, deletion.changes[0].missing) == (Status.NEEDS_CONSENT, ("delete",))
+    assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
+    file.apply(f"{ref}:delete")
+    assert file.cluster.observe([ref]).resources == {}
 
 
 LIMITS = st.none() | st.integers(0, 10**9)

@@ -24,6 +24,7 @@ from kafkaform.resources.subject.schema import (
 )
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import ROOT, Project, manifest
+from tests.support.plans.scenes import QUIET
 
 REF = ResourceRef("Subject", "orders-value")
 AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
@@ -96,8 +97,6 @@ def avro(*fields: str, reference: SchemaReference | None = None) -> RegisteredSc
 
 
 MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}'
-
-
 CENTS = MONEY.replace("long", "int")
 ARRAY, MAP = '{"type": "array", "items": "string"}', '{"type": "map", "values": "string"}'
 ENUM = '{"type": "enum", "name": "E", "symbols": ["X"]}'
@@ -212,6 +211,7 @@ def test_invalid_recorded_schema_is_ignored(value: str) -> None:
 
 
 CLIENT = {"client": {"bootstrap.servers": "broker:9092"}}
+RECORDED = {**CLIENT, "audit": {"topic": False, "file": "record.jsonl"}}
 
 
 @pytest.fixture(autouse=True)
@@ -219,6 +219,66 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
     memory = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: memory)
     return memory
+
+
+def test_large_schema_is_recorded_by_digest(project: Project, cluster: Connected) -> None:
+    project.config(clusters={"dev": RECORDED}, rules=QUIET)
+    spec = {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"}
+    project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+    file = project.folder / "order.avsc"
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def apply(name: str, default: int) -> str:
+        fields = [{"name": f"{name}{'x' * 100}{n}", "type": "long", "default": default} for n in range(1000)]
+        file.write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+        run("apply", "--auto-approve").needs(0)
+        change = run("history", "--format", "json").needs(0).json["changes"][0]
+        assert change["live"] == {"version": default, "id": default}
+        text = run("history", "--verbose").needs(0).out
+        assert f"version {default}, id {default}" in text
+        assert len(text) < 10_000
+        return str(change["id"])
+
+    apply("a", 1)
+    before = json.loads(file.read_text())
+    second = apply("b", 2)
+    run("revert", second).needs(0)
+    assert json.loads(file.read_text()) == before
+    apply("b", 3)
+    run("drift").needs(0)
+    cluster.registry.forget("orders-value")
+    lost = run("revert", second, "--force").needs(1)
+    assert "schema registry no longer has" in lost.both
+
+
+def test_subject_is_purged_after_deletion(project: Project) -> None:
+    project.config(clusters={"dev": RECORDED}, rules=QUIET)
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def declare(**spec: object) -> None:
+        project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+
+    def plan() -> tuple[str, object]:
+        (change,) = run("plan", "--format", "json", "--no-strict").needs(0).json["changes"]
+        return change["status"], change["fields"][0]["before"]
+
+    declare(schema=AVRO)
+    run("apply", "--auto-approve").needs(0)
+    declare(state="purged")
+    assert plan() == ("refused", None)
+    assert "state: absent" in run("drift", "--adopt").needs(1).both
+    declare(state="absent")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(0)
+    declare(state="purged")
+    assert plan() == ("needs_consent", "deleted")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(1)
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete-permanently").needs(0)
+    run("plan", "--detailed-exitcode").needs(0)
+    run("status").needs(0)
+    purge = run("history", "--format", "json").needs(0).json["changes"][0]
+    assert "not undone" in run("revert", purge["id"]).needs(1).both
+    declare(state="purged", deletionProtection=True)
+    assert "deletionProtection" in run("validate").needs(1).both
 
 
 def test_example_of_the_documentation_is_applied(project: Project) -> None:

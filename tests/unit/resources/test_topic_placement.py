@@ -56,6 +56,27 @@ def test_invalid_placement_messages_match_golden(golden: SnapshotAssertion) -> N
     assert reports.describe() == golden(name="invalid.txt")
 
 
+@pytest.mark.parametrize(
+    ("here", "moving", "left"),
+    [
+        ("1,2", (), "1,2"),
+        ("1:2,2", (), "1:2,2"),
+        ("1:2,2:3", (), FieldOutcome.DONE),
+        ("1:2,2:3", (1,), "1:2,2"),
+        ("1:2,2:3", (0, 1), "1,2"),
+        ("1:3,2", (), FieldOutcome.MOVED),
+        ("2,2", (), FieldOutcome.MOVED),
+        ("1", (), "1"),
+        ("1,2,3", (), FieldOutcome.MOVED),
+    ],
+)
+def test_remaining_move_follows_live_placement(
+    here: str, moving: tuple[int, ...], left: str | FieldOutcome
+) -> None:
+    found = TOPIC.field("placement").remaining(build_move("1,2", "1:2,2:3"), build_observed(here, *moving))
+    assert (found.before if isinstance(found, FieldChange) else found) == left
+
+
 @st.composite
 def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
     """Return the live and the planned replicas of a topic, added partitions included."""

@@ -9,14 +9,17 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
+from kafkaform.audit.trail import read_trail
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.config.settings import ClusterSettings
+from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
+from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.plan.reviewed import compare
+from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, listed_kinds
 from kafkaform.resources.user.operations import SetCredentials
@@ -258,3 +261,15 @@ def test_edited_user_plan_is_judged(cluster: MemoryCluster) -> None:
     observed = Observed(CHECKOUT, None, {P512: "hunter2"})
     assert kind.write(observed, {}, {}).spec == {"scram": []}
     assert judge_deletion(observed, cluster.facts()).risk is Risk.DESTRUCTIVE
+
+
+def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    set_by_hand(cluster, SECOND)
+    plan = applied.plan(reading=True)
+    drift = find_drift(plan, applied.load(), read_trail(cluster, AuditSettings(), plan.cluster_id))
+    (field,) = drift.resources[0].fields
+    assert field.change.before == "iterations=8192,password=changed"
+    assert field.history is not None
+    assert field.history.cause is DriftCause.UNDECIDED
+    # A refused login shows that one of the two changed, and not which.
+    assert "the password, or the variable or file" in str(describe_field_since(CHECKOUT, field))

@@ -76,6 +76,11 @@ def test_plug_in_module_registers_rules(plugged: Callable[..., Call], project: P
     assert finding in done.stdout
 
 
+def test_plug_in_function_registers_rules(plugged: Callable[..., Call]) -> None:
+    module = IMPORTS + "def register():\n" + "".join(f"    {line}\n" for line in OWNED.splitlines())
+    assert "ACME-1" in plugged(module, "validate", point="acme_rules:register").needs(0).out
+
+
 def test_plug_in_rules_are_listed_explained_and_waived(
     plugged: Callable[..., Call], project: Project
 ) -> None:

@@ -10,7 +10,10 @@ import pytest
 import yaml
 
 from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.acls import Acl, ResourceType
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef
+from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.rules import RuleContext, Stage, check
 
 TEAM = {"team": "shop"}
@@ -113,3 +116,11 @@ def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], i
     ]
     found = [each for each in diagnose(tmp_path, *declared, is_offline=True) if each.code == "KF604"]
     assert [each.suggestion for each in found] == ["did you mean 'orders.v1'?"] * is_found
+
+
+def test_acls_of_undeclared_principals_on_absent_topic_are_reported(tmp_path: Path) -> None:
+    acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
+    facts = Facts("x").add_part(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
+    absent = ("gone", "Topic", {"state": "absent"})
+    assert find(tmp_path, absent, facts=facts) == {("KF608", "Topic/gone")}
+    assert find(tmp_path, absent, access(), access("User:b", "b"), facts=facts) == set()

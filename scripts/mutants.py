@@ -70,7 +70,6 @@ TESTS = {
         "plan/test_placement_planning",
         "plan/test_rebalancing",
         "audit/test_audit_recommits",
-        "cluster/test_sizes",
         "apply/test_recreation",
     ),
     "plan/preconditions": (
@@ -93,12 +92,11 @@ TESTS = {
     "resources/topic/risk": (
         "resources/test_topic_risk",
         "apply/test_recreation",
-        "cluster/test_sizes",
         "plan/test_planner",
         "plan/test_planning_skew",
     ),
     "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
-    "rules/changes": ("rules/test_rule_rows", "rules/test_rules_changes"),
+    "rules/changes": ("rules/test_rule_rows",),
     "cluster/wire/large_responses": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),

@@ -34,7 +34,6 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 
 
 def delete_topic(kafka: DevCluster) -> None:
-    """Take the topic away that another test may have left."""
     admin = admin_client(kafka.bootstrap_servers)
 
     def present(_: object = None) -> bool:
@@ -198,7 +197,6 @@ def test_committed_transaction_marker_does_not_block_audit_reading(
 
 @pytest.fixture
 def kept(kafka_acl: DevCluster) -> None:
-    """A record on the cluster with accounts."""
     with connect(kafka_acl.bootstrap_servers) as cluster:
 
         def append() -> bool:

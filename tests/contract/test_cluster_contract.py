@@ -33,7 +33,6 @@ def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
 
 
 def wait_for_topic(cluster: Cluster, name: str, **state: object) -> Observed:
-    """A topic, once its state is this one."""
     wanted = {f"config.{n}" if "." in n else n: value for n, value in state.items()}
     observation = eventually(
         lambda: cluster.observe([topic(name)]),
@@ -134,11 +133,9 @@ BROKER_FORMS = [
     ("min.cleanable.dirty.ratio", "0.50", "0.5"),
     ("min.cleanable.dirty.ratio", "1", "1.0"),
     ("cleanup.policy", "delete, compact", "delete,compact"),
-    ("cleanup.policy", "compact,delete", "compact,delete"),
     ("cleanup.policy", "delete,delete", "delete"),
     ("cleanup.policy", "", ""),
     ("compression.type", " zstd", "zstd"),
-    ("leader.replication.throttled.replicas", "*", "*"),
     ("leader.replication.throttled.replicas", "0:1, 1:2", "0:1,1:2"),
     ("internal.segment.bytes", "1000000", "1000000"),
 ]
@@ -232,10 +229,7 @@ def test_topic_validation_matches_execution_and_changes_nothing(cluster: Cluster
 REFUSALS: list[tuple[str, Operation, str]] = [
     ("exists", new_topic("a"), "TOPIC_ALREADY_EXISTS"),
     ("exists, before all else", new_topic("a", 0, 99, nonsense="1"), "TOPIC_ALREADY_EXISTS"),
-    ("dots are underscores", new_topic("x_y"), "TOPIC_EXCEPTION"),
-    ("underscores are dots", new_topic("x.z"), "TOPIC_EXCEPTION"),
     ("a space", new_topic("a b"), "TOPIC_EXCEPTION"),
-    ("an umlaut", new_topic("ä"), "TOPIC_EXCEPTION"),
     ("too long", new_topic("x" * 249), "TOPIC_EXCEPTION"),
     ("no replica", new_topic("new", 1, 0), "INVALID_REPLICATION_FACTOR"),
     ("too many replicas", new_topic("new", 1, 9), "INVALID_REPLICATION_FACTOR"),
@@ -245,18 +239,13 @@ REFUSALS: list[tuple[str, Operation, str]] = [
     ("more partitions than a request may ask for", new_topic("new", 10_001), "POLICY_VIOLATION"),
     ("unknown config", new_topic("new", 0, 9, nonsense="1"), "INVALID_CONFIG"),
     ("people's units", new_topic("new", retention_ms="7d"), "INVALID_CONFIG"),
-    ("no number", new_topic("new", retention_ms=""), "INVALID_CONFIG"),
     ("not one of the choices", new_topic("new", cleanup_policy="destroy"), "INVALID_CONFIG"),
     ("an empty element", new_topic("new", cleanup_policy="delete,,compact"), "INVALID_CONFIG"),
-    ("another case", new_topic("new", cleanup_policy="Delete"), "INVALID_CONFIG"),
     ("retired", new_topic("new", message_downconversion_enable="true"), "INVALID_CONFIG"),
     ("out of range", alter("a", segment_ms="0"), "INVALID_CONFIG"),
-    ("a fraction", alter("a", segment_ms="5.0"), "INVALID_CONFIG"),
     ("underscores in a number", alter("a", segment_ms="1_000"), "INVALID_CONFIG"),
-    ("one good and one bad", alter("a", flush_ms="9", segment_ms="-1"), "INVALID_CONFIG"),
     ("alter what is not there", alter("none", retention_ms="1000"), "UNKNOWN_TOPIC_OR_PART"),
     ("alter what cannot be", alter("a b", retention_ms="1000"), "TOPIC_EXCEPTION"),
-    ("fewer partitions", AddPartitions(topic("a"), 1, 2), "INVALID_PARTITIONS"),
     ("as many partitions", AddPartitions(topic("a"), 2, 3), "INVALID_PARTITIONS"),
     ("extend what is not there", AddPartitions(topic("none"), 1, 2), "UNKNOWN_TOPIC_OR_PART"),
     ("extend what cannot be", AddPartitions(topic("a b"), 1, 2), "UNKNOWN_TOPIC_OR_PART"),
@@ -264,9 +253,7 @@ REFUSALS: list[tuple[str, Operation, str]] = [
 
 
 def test_invalid_topic_operations_are_refused(cluster: Cluster, prefix: str) -> None:
-    present = create_topics(
-        cluster, new_topic(f"{prefix}a", 3), new_topic(f"{prefix}x.y"), new_topic(f"{prefix}x_z")
-    )
+    present = create_topics(cluster, new_topic(f"{prefix}a", 3))
     for _, operation, code in REFUSALS:
         of_test = replace(operation, ref=topic(prefix + operation.ref.name))
         for outcomes in (cluster.validate([of_test]), cluster.execute([of_test])):
@@ -280,14 +267,6 @@ def test_invalid_topic_operations_are_refused(cluster: Cluster, prefix: str) -> 
 
 
 # --- many operations at once -----------------------------------------------------------------------
-
-
-def test_colliding_new_topic_names_are_not_refused(cluster: Cluster, prefix: str) -> None:
-    """Nobody but a rule over manifests can prevent this."""
-    assert cluster.validate([]) == cluster.execute([]) == []
-    pair = [new_topic(f"{prefix}p.q"), new_topic(f"{prefix}p_q")]
-    assert cluster.validate(pair) == [None, None]
-    assert cluster.execute(pair) == [None, None]
 
 
 def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) -> None:
@@ -304,15 +283,6 @@ def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) ->
     assert [list_codes(each) for each in outcomes] == [["INVALID_REQUEST", "INVALID_REQUEST", None]] * 7
     assert_unchanged(cluster, f"{prefix}twice", twice.state)
     assert topic(f"{prefix}x") not in cluster.observe([], kinds=["Topic"]).inventory
-
-
-def test_creation_of_too_many_partitions_is_refused(cluster: Cluster, prefix: str) -> None:
-    request = [new_topic(f"{prefix}{number}", 10) for number in range(1_000)]
-    for outcomes in (cluster.validate(request), cluster.execute(request)):
-        assert set(list_codes(outcomes)) == {"POLICY_VIOLATION"}
-    create_topics(cluster, new_topic(f"{prefix}sentinel"))
-    inventory = cluster.observe([], kinds=["Topic"]).inventory
-    assert {ref.name for ref in inventory if ref.name.startswith(prefix)} == {f"{prefix}sentinel"}
 
 
 def test_addition_of_too_many_partitions_is_refused(cluster: Cluster, prefix: str) -> None:
@@ -333,14 +303,6 @@ def test_topic_config_change_keeps_other_configs(cluster: Cluster, prefix: str) 
         **{"partitions": 1, "replicationFactor": 1, "segment.ms": "9", "flush.ms": "3000"},
     )
     assert observed.effective["config.retention.ms"] == "604800000"
-
-
-def test_min_isr_above_replicas_is_accepted(cluster: Cluster, prefix: str) -> None:
-    """Every write with acks=all then fails: a rule has to see it, the brokers do not."""
-    operation = new_topic(f"{prefix}a", min_insync_replicas="3")
-    assert cluster.validate([operation]) == [None]
-    (observed,) = create_topics(cluster, operation)
-    assert observed.state["config.min.insync.replicas"] == "3"
 
 
 @pytest.mark.parametrize("present", [4, 2])

@@ -16,13 +16,13 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import DataSize, Observed
-from kafkaform.core.operations import AlterConfigs, Operation, Phase
+from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.transactions import ProducerReading, TransactionReading
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import get_group
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteOffsets, DeleteTopic
+from kafkaform.resources.topic.operations import AddPartitions, DeleteOffsets, DeleteTopic
 from tests.support.clusters.contract import (
     carry_out,
     create_topics,
@@ -137,13 +137,11 @@ def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
 
 
 def build_deletion(observed: Observed) -> DeleteGroup:
-    """The deletion of all that there is of a group."""
     own = [path.removeprefix("config.") for path in observed.state if path.startswith("config.")]
     return DeleteGroup(observed.ref, tuple(own))
 
 
 def wait_for_group(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
-    """A group, once its state is this one."""
     observation = eventually(
         lambda: cluster.observe([group(name)]),
         lambda o: group(name) in o.resources and o.resources[group(name)].state == state,
@@ -152,12 +150,10 @@ def wait_for_group(cluster: Cluster, name: str, state: Mapping[str, object]) -> 
 
 
 def read_offsets(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
-    """The offsets of a group; it exists."""
     return cluster.groups([name]).groups[name].committed
 
 
 def is_unknown(cluster: Cluster, name: str) -> bool:
-    """Return whether no coordinator knows a group."""
     reading = cluster.groups([name])
     return not reading.groups and not reading.denied
 
@@ -249,15 +245,6 @@ REFUSED = {
     "a topic's": ("retention.ms", "1000"),
     "people's units": (SESSION, "50s"),
     "no number": (SESSION, ""),
-    "below the brokers' least": (SESSION, "44999"),
-    "above the brokers' greatest": (SESSION, "60001"),
-    "another below the least": ("streams.heartbeat.interval.ms", "4999"),
-    "another above the greatest": ("share.assignment.interval.ms", "15001"),
-    "below any broker's least": ("share.partition.max.record.locks", "99"),
-    "too many locks": ("share.partition.max.record.locks", "4001"),
-    "too short a lock": ("share.record.lock.duration.ms", "14999"),
-    "too many deliveries": ("share.delivery.count.limit", "11"),
-    "too many standbys": ("streams.num.standby.replicas", "3"),
     "not one of the choices": ("share.isolation.level", "READ_COMMITTED"),
     "no place to start": ("share.auto.offset.reset", "Earliest"),
 }
@@ -278,13 +265,6 @@ def test_invalid_group_config_refuses_whole_operation(cluster: Cluster, prefix: 
     assert not {o.ref for o in operations} & cluster.observe([], kinds=[KIND]).inventory
 
 
-def test_unsetting_absent_group_config_succeeds(cluster: Cluster, prefix: str) -> None:
-    carry_out(cluster, alter(f"{prefix}a", SESSION, "nonsense"))
-    carry_out(cluster, alter(f"{prefix}b", consumer_session_timeout_ms="50000"))
-    wait_for_group(cluster, f"{prefix}b", {f"config.{SESSION}": "50000"})
-    assert group(f"{prefix}a") not in cluster.observe([], kinds=[KIND]).inventory
-
-
 def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
     operations: list[Operation] = [
         alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
@@ -298,24 +278,6 @@ def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster
     wait_for_group(cluster, f"{prefix}sentinel", {f"config.{SESSION}": "50000"})
     there = cluster.observe([], kinds=[KIND]).inventory
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
-
-
-def test_topic_and_group_may_share_name(cluster: Cluster, prefix: str) -> None:
-    (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
-    mixed = [
-        AlterConfigs(observed.ref, {"retention.ms": "1000"}),
-        alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
-        AlterConfigs(topic(f"{prefix}b"), {"retention.ms": "1000"}),
-        alter(f"{prefix}b", nonsense="1"),
-    ]
-    expected = [None, None, "UNKNOWN_TOPIC_OR_PART", "INVALID_CONFIG"]
-    assert list_codes(cluster.validate(mixed)) == expected
-    assert list_codes(cluster.execute(mixed)) == expected
-    wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
-    eventually(
-        lambda: cluster.observe([observed.ref]).resources[observed.ref].state,
-        lambda state: state.get("config.retention.ms") == "1000",
-    )
 
 
 # --- initial offsets -------------------------------------------------------------------------------
@@ -396,13 +358,6 @@ def test_initial_offsets_keep_committed_offsets(
     carry_out(cluster, CommitInitialOffsets(group(name), {name: start, second: start}))
     first = 6 if start == "latest" else 0
     assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (second, 0): first}
-
-
-def test_initial_offsets_are_committed_in_new_topic(cluster: Cluster, prefix: str) -> None:
-    name = f"{prefix}a"
-    carry_out(cluster, new_topic(name, 3))
-    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
-    assert read_offsets(cluster, name) == {(name, number): 0 for number in range(3)}
 
 
 def test_initial_offsets_in_missing_topic_are_refused(
@@ -552,19 +507,6 @@ def test_offsets_of_topic_are_deleted_except_in_active_groups(
     carry_out(cluster, DeleteOffsets(topic(name)))
 
 
-def test_topic_can_be_recreated_after_deletion(cluster: Cluster, prefix: str) -> None:
-    (doomed,) = create_topics(cluster, new_topic(f"{prefix}a", 3))
-    carry_out(cluster, DeleteTopic(doomed.ref, doomed.uid, Phase.REMOVE))
-    carry_out(cluster, CreateTopic(doomed.ref, 1, 1, {}, phase=Phase.REPLACE))
-    again = eventually(
-        lambda: cluster.observe([doomed.ref]).resources,
-        lambda found: doomed.ref in found and found[doomed.ref].uid != doomed.uid,
-    )
-    assert again[doomed.ref].state["partitions"] == 1
-    (refused,) = cluster.execute([DeleteTopic(doomed.ref, doomed.uid, Phase.REMOVE)])
-    assert refused is not None
-
-
 def test_topic_deletion_removes_committed_offsets(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
     (doomed,) = create_topics(cluster, new_topic(a))
@@ -603,20 +545,6 @@ def test_mixed_operations_have_individual_outcomes_in_order(
     there = {key: value.committed[name, 0] for key, value in groups.items() if key.startswith(prefix)}
     assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
     wait_for_group(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
-
-
-def test_duplicate_group_in_request_is_refused(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name = f"{prefix}a"
-    write_logs(cluster, traffic, name, 9)
-    traffic.commit(name, {(name, 0): 4})
-    for operation in (
-        alter(name, consumer_session_timeout_ms="50000"),
-        CommitInitialOffsets(group(name), {name: "latest"}),
-        ResetOffsets(group(name), {(name, 0): 1}),
-        DeleteGroup(group(name)),
-    ):
-        assert list_codes(cluster.execute([operation, operation])) == ["INVALID_REQUEST"] * 2
-    assert read_offsets(cluster, name) == {(name, 0): 4}
 
 
 # --- logs and health -------------------------------------------------------------------------------

@@ -67,14 +67,12 @@ def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int
 
 
 def clear_throttles(cluster: Cluster) -> None:
-    """Leave no throttle behind for the next test."""
     throttles = cluster.throttles([])
     cluster.clear_throttles(throttles)
     eventually(lambda: cluster.throttles([]), lambda found: not found.rates)
 
 
 def place_topic(cluster: Cluster, name: str, *assignment: Replicas) -> None:
-    """Create a topic with these replicas, and wait until it is led."""
     count = len(assignment[0])
     carry_out(cluster, CreateTopic(topic(name), len(assignment), count, {}, assignment))
     wait_for_replicas(cluster, name, *assignment)
@@ -118,7 +116,6 @@ def slow_down(cluster: Cluster, name: str) -> None:
 
 
 def speed_up(cluster: Cluster) -> None:
-    """Let it be moved."""
     if isinstance(cluster, MemoryCluster):
         cluster.pace(2)
     cluster.clear_throttles(Throttles(dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))))
@@ -129,7 +126,6 @@ def observe_topic(cluster: Cluster, name: str) -> Observed:
 
 
 def wait_for_assignment(cluster: Cluster, name: str, assignment: Assignment) -> Observed:
-    """Return a topic, once it is observed with these replicas."""
     return eventually(
         lambda: observe_topic(cluster, name), lambda observed: get_replicas(observed).replicas == assignment
     )
@@ -155,21 +151,6 @@ def test_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: 
     assert cluster.layout(()).topics == {}
     observed = wait_for_assignment(cluster, f"{prefix}b", ((3, 1), (1, 2)))
     assert get_replicas(observed).moving == frozenset()
-
-
-def test_partial_layout_has_all_reassignments(
-    cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
-) -> None:
-    moved, second = f"{prefix}moved", f"{prefix}other"
-    place_topic(cluster, moved, (1,))
-    place_topic(cluster, second, (2,))
-    fill(moved, 1)
-    slow_down(cluster, moved)
-    start_moves(cluster, {(moved, 0): (3,)})
-    part = eventually(lambda: cluster.layout({second}), lambda found: bool(found.reassigning))
-    assert part.topics.keys() == {second}
-    assert part.reassigning == {(moved, 0): Reassignment((3,), frozenset({3}), frozenset({1}))}
-    start_moves(cluster, {(moved, 0): None})
 
 
 def test_invalid_replica_assignment_of_new_topic_is_refused(cluster: Cluster, prefix: str) -> None:

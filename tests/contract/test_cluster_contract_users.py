@@ -16,7 +16,6 @@ P256, P512 = "scram.SCRAM-SHA-256", "scram.SCRAM-SHA-512"
 
 @pytest.fixture(autouse=True)
 def password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable that the credentials name."""
     monkeypatch.setenv("USER_PASSWORD", "s3cr3t")
 
 
@@ -30,7 +29,6 @@ def reference(iterations: int = 4096, variable: str = "USER_PASSWORD") -> str:
 
 @pytest.fixture(params=["checkout", "=,ü/ x"])
 def ref(request: pytest.FixtureRequest, cluster: Cluster, prefix: str) -> Iterator[ResourceRef]:
-    """A user of this test, which is gone afterwards."""
     mine = ResourceRef("User", f"{prefix}{request.param}")
     yield mine
     left = cluster.observe([mine]).resources.get(mine)

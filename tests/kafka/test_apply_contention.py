@@ -19,9 +19,6 @@ TEN = 10
 LOCKED = {"KAFKAFORM_LOCK": "true"}
 
 
-# --- ten at once -----------------------------------------------------------------------------------
-
-
 def test_concurrent_applies_lose_no_changes(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
@@ -46,9 +43,6 @@ def test_concurrent_applies_lose_no_changes(
     with ThreadPoolExecutor(TEN) as pool:
         assert [*pool.map(add_one, range(TEN))] == [True] * TEN
     assert real_cluster.partition_counts([name])[name] == start + TEN
-
-
-# --- waiting, on the command line ------------------------------------------------------------------
 
 
 def test_lock_timeout_applies_nothing(project: Project, real_cluster: KafkaCluster) -> None:

@@ -7,121 +7,41 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import NewTopic
-
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.operations import batches
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, environment, manifest
-from tests.support.clusters.fixtures import admin_client, eventually
+from tests.support.clusters.topics import make_topic
 
 
-def test_topics_journey_from_validate_to_apply(project: Project) -> None:
-    """Check, plan, save, show, apply (as a process), apply again, and nothing is left."""
-    project.config(environments=["dev"])
-    project.topic("orders", partitions=6, retention="7d", overrides={"dev": {"partitions": 3}})
-    project.topic("prices", config={"cleanup.policy": "compact"}, keyed=True)
-    env = {"KAFKAFORM_ENVIRONMENT": "dev"}
+def test_tombstone_spares_recreated_topic(project: Project, real_cluster: KafkaCluster) -> None:
+    def consent(text: str) -> None:
+        project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{text}: unused"}})
 
-    assert project.run("validate", env=env).needs(0).out == "2 resources: valid.\n"
-    assert project.run("plan", "--detailed-exitcode", "--out", "plan.json", env=env).needs(2).err
-    assert "Plan: 2 to create" in project.run("show", "plan.json").needs(0).out
-    first = project.process("apply", "plan.json", "--auto-approve", env=env).needs(0)
-    assert "2 created" in first.out.splitlines()[-1]
-    assert project.live() == {
-        "orders": {"partitions": 3, "retention.ms": "604800000"},
-        "prices": {"partitions": 1, "cleanup.policy": "compact"},
-    }
-    again = project.run("apply", "plan.json", "--auto-approve", env=env).needs(0)
-    assert "2 created" not in again.out.splitlines()[-1]
-    assert project.run("plan", "--detailed-exitcode", env=env).needs(0).err == ""
-
-    project.topic("prices", config={"cleanup.policy": "compact", "segment.ms": "1h"}, keyed=True)
-    assert "1 updated" in project.run("apply", "topics", "--auto-approve", env=env).needs(0).out
-    assert project.live()["prices"]["segment.ms"] == "3600000"
-
-
-def cut(project: Project) -> None:
-    """Declare a shorter retention for topics `a` and `b`, and a longer one for `c`."""
-    for name in ("a", "b", "c"):
-        project.topic(name, retention="7d")
+    name = project.topic("a")
     project.apply("topics").needs(0)
-    for name, retention in {"a": "1d", "b": "1d", "c": "8d"}.items():
-        project.topic(name, retention=retention)
-
-
-def retentions(project: Project) -> dict[str, int]:
-    return {name: int(topic["retention.ms"]) // 86_400_000 for name, topic in project.live().items()}
-
-
-def test_retention_cut_needs_named_consent(project: Project) -> None:
-    cut(project)
-    call = project.apply("topics").needs(1)
-    assert retentions(project) == {"a": 7, "b": 7, "c": 8}
-    assert f"--allow Topic/{project.prefix}a:retention-cut" in call.out
-    project.apply("topics", "--allow", f"Topic/{project.prefix}*:delete").needs(1)
-    project.apply("topics", "--allow", f"Topic/{project.prefix}A:retention-cut").needs(64)
-    assert retentions(project) == {"a": 7, "b": 7, "c": 8}
-    project.apply("topics", "--allow", f"Topic/{project.prefix}a:retention-*").needs(1)
-    assert retentions(project) == {"a": 1, "b": 7, "c": 8}
-    project.apply("topics", "--allow", "destructive").needs(0)
-    assert retentions(project) == {"a": 1, "b": 1, "c": 8}
-
-
-def test_tombstone_spares_recreated_topic(project: Project) -> None:
-    project.topic("a")
-    project.apply("topics").needs(0)
-    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
-    output = " ".join(project.apply("topics").needs(1).out.split())
+    consent("delete")
+    output = project.apply("topics").needs(1).words
     line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', output)
     assert line is not None, output
-    project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{line[1]}: unused"}})
+    consent(line[1])
     project.apply("topics").needs(0)
     assert project.live() == {}
-    admin = admin_client(project.servers)
-    admin.create_topics([NewTopic(f"{project.prefix}a", 1, 1)])[f"{project.prefix}a"].result(30)
-    eventually(lambda: set(project.live()), lambda names: names == {"a"})
-    again = " ".join(project.apply("topics").needs(1).out.split())
-    assert f"consents to {line[1]}, which" in again
+    make_topic(real_cluster, name)
+    assert f"consents to {line[1]}, which" in project.apply("topics").needs(1).words
     assert set(project.live()) == {"a"}
 
 
-# --- saved plans -----------------------------------------------------------------------------------
-
-
-def save_plan(project: Project) -> Path:
-    """A saved plan that creates topic `a`."""
+def test_apply_without_terminal_needs_auto_approve(project: Project) -> None:
     project.topic("a", retention="7d")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
-    return project.folder / "plan.json"
-
-
-def test_plan_for_another_cluster_is_refused(project: Project, kafka3: DevCluster, kafka: DevCluster) -> None:
-    save_plan(project)
-    call = project.apply("plan.json", "--bootstrap-server", kafka3.bootstrap_servers).needs(1)
-    assert kafka.cluster_id in call.err
-    assert kafka3.cluster_id in call.err
-    assert call.out == ""
-    second = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
-    assert second.live() == project.live() == {}
-
-
-# --- nobody there to ask ---------------------------------------------------------------------------
-
-
-def test_apply_without_terminal_needs_auto_approve(project: Project) -> None:
-    save_plan(project)
     for target in ("topics", "plan.json"):
-        call = project.run("apply", target).needs(1)
-        assert "--auto-approve" in call.err
+        assert "--auto-approve" in project.run("apply", target).needs(1).err
     assert project.live() == {}
     project.apply("topics").needs(0)
     project.run("apply", "topics").needs(0)
 
-
-# --- stopped half-way ------------------------------------------------------------------------------
 
 MANY = 300
 SMALL_REQUESTS = f"""

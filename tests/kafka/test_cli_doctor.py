@@ -65,20 +65,7 @@ def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevClust
         assert "broker 3 is missing from" in findings(call.json)["KF303"]
         assert "KF305" not in findings(call.json)
 
-        # What would place data waits.
-        config = {"min.insync.replicas": 2}
-        three.topic("a", partitions=6, replicationFactor=3, keyed=False, config=config)
-        assert "KF303" in three.apply().needs(1).both
-        three.topic("a", partitions=3, replicationFactor=3, config=config)
-
         assert "KF303" in three.run("doctor", "--wait", "1s", "--rule", "KF303").needs(2).both
-
-        # Too few replicas for acks=all.
-        three.set_config("a", "min.insync.replicas", "3")
-        call = three.run("doctor", "--rule", "kf305", "--format", "json").needs(2)
-        assert list(findings(call.json)) == ["KF305"]
-        assert "3 partitions of 1 topic" in findings(call.json)["KF305"]
-        three.set_config("a", "min.insync.replicas", "2")
 
         waiting = three.start("doctor", "--wait", "2m")
         try:
@@ -94,7 +81,7 @@ def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevClust
             waiting.wait()
         assert waiting.returncode == 0, err
         assert "3 brokers" in out
-        assert ": healthy" in out
+        assert ": healthy" in " ".join(out.split())
 
 
 # --- manifests -------------------------------------------------------------------------------------
@@ -105,17 +92,6 @@ def test_doctor_needs_no_manifests(project: Project) -> None:
     assert call.out.startswith(f"kafkaform doctor · cluster {project.servers} (")
     assert call.out.endswith(": healthy\n")
     assert len(call.out.splitlines()) <= 2
-
-
-def test_drift_is_located_by_doctor(project: Project) -> None:
-    name = project.topic("a", partitions=1, config={"retention.ms": "1d"})
-    project.apply().needs(0)
-    project.run("doctor", "--rule", "KF306").needs(0)
-    project.set_config("a", "retention.ms", "7200000")
-    call = project.run("doctor", "--rule", "KF306", "topics").needs(2)
-    assert f"{name} is not as declared: retention.ms" in call.out
-    assert "topics/a.yaml:" in call.out
-    project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
 
 
 def test_offsets_outside_of_log_are_reported_and_reset(project: Project) -> None:

@@ -11,7 +11,7 @@ from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, run_in_process
+from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account
 
 SECRET = "S3cr3t-of-nobody"
@@ -36,9 +36,6 @@ def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Accou
     assert call.err.count("Error: ") == 1
     assert "Traceback" in call.err
     assert SECRET not in call.both
-
-
-# --- which cluster, which environment --------------------------------------------------------------
 
 
 def sasl_config(project: Project) -> None:
@@ -91,21 +88,3 @@ def test_saved_plan_does_not_select_credentials(project: Project) -> None:
     arguments = ["apply", "plan.json", "--auto-approve", "--bootstrap-server", project.servers]
     project.run(*arguments, env=secrets).needs(0)
     assert set(project.live()) == {"a"}
-
-
-def test_environment_variables_replace_options(secured: Project, account: Callable[..., Account]) -> None:
-    topics = f"TOPIC:{secured.prefix}*"
-    given = account(f"{topics}:DESCRIBE", f"{topics}:DESCRIBE_CONFIGS", f"{topics}:CREATE")
-    secured.topic("a")
-    (secured.folder / "elsewhere").mkdir()
-    variables = {
-        "KAFKAFORM_BOOTSTRAP_SERVER": secured.servers,
-        "KAFKAFORM_COMMAND_CONFIG": str(given.write_java_properties(secured.folder / "elsewhere")),
-    }
-    call = run_in_process("plan", "topics", cwd=secured.folder, env=variables).needs(0)
-    assert "Plan: 1 to create" in call.out
-    content = "apiVersion: kafkaform/v1\nkind: Config\nmanifests: [.]\n"
-    config = secured.write("elsewhere/kafkaform.yaml", content)
-    secured.write("elsewhere/t.yaml", (secured.folder / "topics/a.yaml").read_text("utf-8"))
-    variables["KAFKAFORM_CONFIG"] = str(config)
-    assert "elsewhere/t.yaml:" in run_in_process("plan", cwd=secured.folder, env=variables).needs(0).out

@@ -1,4 +1,4 @@
-"""Several real clusters at once: one that fails fails alone; and two that are compared."""
+"""Several real clusters at once: one that fails fails alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from kafkaform.cli.session import Session
 from kafkaform.cluster.transport import connection
 from kafkaform.core.errors import Unreachable
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, manifest
+from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.fixtures import Account, connect
-from tests.support.clusters.topics import make_topic
+from tests.support.clusters.fixtures import Account
 
 DEAD = "127.0.0.1:1"
-EVENTS = {"partitions": 2, "replicationFactor": 1, "retention": "7d"}
 
 
 @pytest.fixture
@@ -32,37 +30,6 @@ def project(project: Project, kafka3: DevCluster) -> Project:
     )
     project.topic("orders", overrides={"prod": {"partitions": 4, "replicationFactor": 3}})
     return project
-
-
-def test_profile_with_cluster_overrides_is_applied_in_stages(project: Project, kafka3: DevCluster) -> None:
-    project.config(
-        clusters={
-            "one": {"labels": {"stage": "first"}, "client": {"bootstrap.servers": project.servers}},
-            "three": {"client": {"bootstrap.servers": kafka3.bootstrap_servers}},
-        },
-        profiles={"events": {"Topic": EVENTS | {"overrides": {"three": {"replicationFactor": 3}}}}},
-        stages=[{"clusters": ["stage=first"]}, ["*"]],
-    )
-    name = f"{project.prefix}orders"
-    for topic in (name, f"{name}.dlq"):
-        project.write(
-            f"topics/{topic.removeprefix(project.prefix)}.yaml", manifest(topic, {"profile": "events"})
-        )
-    applied = project.run("apply", "--clusters", "*", "--auto-approve").needs(0)
-    assert applied.err.index("stage 1 of 2: cluster one") < applied.err.index("stage 2 of 2: cluster three")
-    for cluster, replicas in (("one", 1), ("three", 3)):
-        project.run("plan", "--cluster", cluster, "--detailed-exitcode").needs(0)
-        live = project.run("get", "topic", name, "--cluster", cluster, "--format", "json").needs(0).json
-        assert (live["spec"]["replicationFactor"], live["spec"]["retention"]) == (replicas, "7d")
-    # The profile asks for less: the first stage needs consent, and the next one is not begun.
-    text = (project.folder / "kafkaform.yaml").read_text()
-    project.write("kafkaform.yaml", text.replace("retention: 7d", "retention: 3d"))
-    stopped = project.run("apply", "--clusters", "*", "--auto-approve").needs(1)
-    assert "profile/events:retention-cut" in stopped.out
-    assert "cluster three" not in stopped.err
-    consent = ("--allow", "profile/events:retention-cut")
-    project.run("apply", "--clusters", "*", "--auto-approve", *consent).needs(0)
-    project.run("plan", "--clusters", "*", "--detailed-exitcode").needs(0)
 
 
 def test_set_of_plans_is_applied_as_signed(project: Project) -> None:
@@ -160,39 +127,3 @@ def test_refused_login_stops_no_other_cluster(project: Project, account: Callabl
     _, *rows = project.run("plan", "--clusters", "*").needs(1).out.splitlines()
     assert rows[0].split()[:4] == ["locked", "dev", "not", "planned:"]
     assert "3 clusters: 2 changes on 2, 1 not planned." in rows
-
-
-# --- two clusters compared --------------------------------------------------------------------------
-
-
-def create(servers: str, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> None:
-    """A topic made by hand."""
-    with connect(servers) as cluster:
-        make_topic(cluster, name, partitions, replicas, (), **configs)
-
-
-def test_compare_explains_differences_of_live_clusters(
-    project: Project, kafka: DevCluster, kafka3: DevCluster, prefix: str
-) -> None:
-    create(kafka.bootstrap_servers, f"{prefix}orders", 3, retention_ms="604800000", segment_ms="3600000")
-    create(kafka3.bootstrap_servers, f"{prefix}orders", 6, segment_ms="3600000")
-    create(kafka.bootstrap_servers, f"{prefix}new")
-    call = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json").needs(2)
-    found = {item["name"].removeprefix(prefix): item for item in call.json["differences"]}
-    assert {name: (value["in_a"], value["in_b"]) for name, value in found.items()} == {
-        "new": (True, False),
-        "orders": (True, True),
-    }
-    fields = {field["path"]: field for field in found["orders"]["fields"]}
-    assert [*fields] == ["partitions", "config.retention.ms"]
-    assert (fields["partitions"]["a"], fields["partitions"]["b"]) == (3, 6)
-    retention = fields["config.retention.ms"]
-    assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
-    # Of what differs, the manifests explain the topic that differs by environment.
-    prod = {"partitions": 6, "config": {"retention.ms": None}}
-    configs = {"retention.ms": "7d", "segment.ms": "1h"}
-    project.topic("orders", partitions=3, config=configs, overrides={"prod": prod})
-    asked = ("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json")
-    differences = project.run(*asked).needs(2).json["differences"]
-    explained = {item["name"].removeprefix(prefix): item["as_declared"] for item in differences}
-    assert explained == {"new": False, "orders": True}

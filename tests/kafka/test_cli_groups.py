@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import connect, eventually
-from tests.support.clusters.group_clients import Running, commit, produce, running
-
-RESET = "--allow=ConsumerGroup/*:offset-reset"
+from tests.support.clusters.group_clients import commit, join_members, produce, running
 
 
 @pytest.fixture
@@ -30,17 +26,9 @@ def project(project: Project) -> Project:
     return project
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No consumer by assign() is about: nobody need be waited for."""
-    monkeypatch.setattr(measuring, "WATCH_S", 0.0)
-
-
-def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
+def declare(project: Project, **spec: Any) -> str:
     """Write (or rewrite) the manifest of the group; returns its full name."""
-    if spec.get("state") != "absent":
-        spec = {"topics": [project.prefix + "a"], "protocol": "consumer", **spec}
-    return project.group("g", metadata=metadata, **spec)
+    return project.group("g", **{"topics": [project.prefix + "a"], "protocol": "consumer", **spec})
 
 
 def test_offsets_of_many_groups_are_committed_in_new_topics(
@@ -56,45 +44,6 @@ def test_offsets_of_many_groups_are_committed_in_new_topics(
     with connect(kafka.bootstrap_servers) as cluster:
         groups = cluster.groups([f"{prefix}{number}" for number in range(20)]).groups
     assert [len(group.committed) for group in groups.values()] == [48] * 20
-
-
-@contextmanager
-def join_group(project: Project, protocol: str) -> Iterator[Running]:
-    """A member at work, once the group has it."""
-    name = project.prefix + "g"
-    with (
-        connect(project.servers) as cluster,
-        running(project.servers, name, [project.prefix + "a"], protocol) as members,
-    ):
-        eventually(
-            lambda: cluster.groups([name]).groups.get(name),
-            lambda group: group is not None and group.state == "Stable" and bool(group.members),
-        )
-        yield members[0]
-
-
-def offsets(project: Project) -> list[int | None]:
-    """The committed offset of each partition."""
-    name = project.prefix + "g"
-    with connect(project.servers) as cluster:
-        group = cluster.groups([name]).groups[name]
-    return [group.committed.get((project.prefix + "a", number)) for number in range(3)]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "start", "first"), [("classic", "earliest", 0), ("consumer", "latest", 10)]
-)
-def test_consumer_starts_at_declared_offset(project: Project, protocol: str, start: str, first: int) -> None:
-    """With auto.offset.reset=error, a consumer without a committed offset would fail."""
-    declare(project, protocol=protocol, offsets={"initial": start})
-    plan = project.run("plan", "topics").needs(0)
-    assert f"offsets.{project.prefix}a" in plan.out
-    project.apply("topics").needs(0)
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    with join_group(project, protocol) as member:
-        produce(project.servers, project.prefix + "a", dict.fromkeys(range(3), 1))
-        firsts = {(project.prefix + "a", number): first for number in range(3)}
-        eventually(member.firsts, lambda seen: seen == firsts)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +72,7 @@ def test_unknown_protocol_is_omitted_with_note(project: Project) -> None:
     assert "protocol" not in yaml.safe_load(got.out)["spec"]
     assert "left out: protocol: " in got.err
     assert status(project)["protocol"] is None
-    with join_group(project, "consumer"):
+    with join_members(project.servers, name, f"{project.prefix}a", "consumer"):
         pass
     assert "protocol: consumer" in project.run("get", "group", name).needs(0).out
     assert status(project)["protocol"] == "consumer"
@@ -135,9 +84,11 @@ def status(project: Project) -> dict[str, Any]:
     return dict(shown)
 
 
-@pytest.mark.usefixtures("at_once")
-def test_restarted_group_reads_added_partitions_from_start(project: Project) -> None:
+def test_restarted_group_reads_added_partitions_from_start(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""
+    monkeypatch.setattr(measuring, "WATCH_S", 0.0)  # no consumer by assign() is about
     name, topic = project.prefix + "g", project.prefix + "a"
     commit(project.servers, name, dict.fromkeys(((topic, number) for number in range(3)), 10))
     project.topic("a", partitions=6, keyed=False)
@@ -145,64 +96,9 @@ def test_restarted_group_reads_added_partitions_from_start(project: Project) -> 
     reset = re.search(rf"kafkaform (reset {name} --to earliest --topic {topic}:3-5)", planned)
     assert reset is not None, planned
     project.run(*shlex.split(reset[1]), "--out", "reset.json").needs(1)
-    project.apply("reset.json", RESET).needs(0)
+    project.apply("reset.json", "--allow=ConsumerGroup/*:offset-reset").needs(0)
     produce(project.servers, topic, dict.fromkeys(range(6), 20))
     with running(project.servers, name, [topic], auto_offset_reset="latest") as (member,):
         records = eventually(lambda: member.records, lambda seen: len(seen) >= 120)
     firsts = [member.firsts()[topic, number] for number in range(6)]
     assert (len(records), firsts) == (120, [10, 10, 10, 0, 0, 0])
-
-
-@pytest.mark.usefixtures("at_once")
-def test_saved_reset_is_applied_once(project: Project) -> None:
-    name = declare(project, offsets={"initial": "latest"})
-    project.apply("topics").needs(0)
-    assert offsets(project) == [10, 10, 10]
-    project.run("reset", name, "--to", "current", "--export", "kept.csv").needs(0)
-    kept = (project.folder / "kept.csv").read_text("utf-8").splitlines()
-    assert kept == [f"{project.prefix}a,{number},10" for number in range(3)]
-    planned = project.run("reset", name, "--to", "3", "--out", "reset.json").needs(1)
-    assert planned.out.count("7 records read again") == 3
-    assert f"reading the offsets of {name} twice" in planned.err
-    where = f"kafkaform apply reset.json --bootstrap-server {project.servers}"
-    assert f"saved: `{where} --allow ConsumerGroup/{name}:offset-reset` " in planned.err
-    project.run("reset", name, "--to", "3", "--no-strict").needs(0)
-    project.run("reset", name, "--to", "3", RESET).needs(0)
-    project.run("reset", name, "--to", "10").needs(0)
-    assert offsets(project) == [10, 10, 10]
-
-    assert "offset-reset" in project.apply("reset.json").needs(1).out
-    assert offsets(project) == [10, 10, 10]
-    project.apply("reset.json", RESET).needs(0)
-    assert offsets(project) == [3, 3, 3]
-    assert "already in place" in project.apply("reset.json").needs(0).out
-
-    commit(project.servers, name, {(project.prefix + "a", 0): 5})
-    assert "is now 5" in project.apply("reset.json", RESET).needs(1).out
-    assert offsets(project) == [5, 3, 3]
-    with join_group(project, "classic") as member:
-        firsts = {(project.prefix + "a", number): first for number, first in enumerate([5, 3, 3])}
-        eventually(member.firsts, lambda seen: seen == firsts)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_revert_names_command_that_undoes_reset(project: Project) -> None:
-    name = declare(project, offsets={"initial": "earliest"})
-    project.apply("topics").needs(0)
-    commit(project.servers, name, {(project.prefix + "a", 1): 4, (project.prefix + "a", 2): 6})
-    project.run("reset", name, "--to", "latest", "--out", "on.json").needs(1)
-    recorded = {"KAFKAFORM_AUDIT": "true"}
-    project.run("apply", "on.json", RESET, "--auto-approve", env=recorded).needs(0)
-    assert offsets(project) == [10, 10, 10]
-
-    (change,) = project.run("history", name, "--format", "json").needs(0).json["changes"]
-    refusals = [
-        line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line
-    ]
-    command = f"kafkaform reset {name} --from-file {name}.csv"
-    reason = "no manifest holds offsets (3 partitions)"
-    assert refusals == [f"not undone: ConsumerGroup/{name}: {reason}; go back: `{command}`"]
-    project.run(*command.split()[1:], "--out", "back.json").needs(1)
-    project.apply("back.json", RESET).needs(0)
-    assert offsets(project) == [0, 4, 6]
-    assert "File exists" in project.run("revert", change["id"]).needs(1).err

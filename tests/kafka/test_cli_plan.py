@@ -35,20 +35,6 @@ def test_plan_without_a_login_imports_no_client_and_no_spark(project: Project) -
     assert "as measured, 48.2 % of the sampled keys" in " ".join(done.stdout.split())
 
 
-def test_plan_out_is_written_atomically(project: Project) -> None:
-    project.topic("a")
-    call = project.run("plan", "topics", "--out", "no/such/plan.json").needs(1)
-    assert call.err.startswith("Error: cannot write no/such/plan.json: ")
-    project.write("plan.json", "what was there")
-    project.run("plan", "topics", "--target", "Topic/nope", "--out", "plan.json").needs(64)
-    assert (project.folder / "plan.json").read_text("utf-8") == "what was there"
-    project.run("plan", "topics", "--out", "plan.json").needs(0)
-    assert sorted(file.name for file in project.folder.iterdir()) == ["plan.json", "topics"]
-
-
-# --- an account with few rights --------------------------------------------------------------------
-
-
 def test_manifests_are_read_from_stdin(project: Project) -> None:
     spec = {"partitions": 1, "replicationFactor": 1}
     given = manifest(f"{project.prefix}a", spec)

@@ -50,32 +50,6 @@ def orders(project: Project) -> str:
     return name
 
 
-def test_partition_decrease_recreates_topic(project: Project, orders: str) -> None:
-    produce(project.servers, orders, {0: 9})
-    uid = read_id(project, orders)
-    write_topic(project, partitions=1)
-    refused = project.run("plan").needs(1)
-    assert f"recreate: {uid}" in refused.words
-    write_topic(project, partitions=1, recreate=uid)
-    plan = project.run("plan", "--out", "plan.json").needs(0)
-    assert "-/+" in plan.out
-    assert "up to 9 records in the 3 partitions" in plan.words
-    assert f"offsets of {project.prefix}g in it" in plan.words
-    run_apply(project, "plan.json").needs(0)
-    assert project.live()["orders"]["partitions"] == 1
-    assert read_id(project, orders) != uid
-    assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
-    for target in ("plan.json", "topics"):
-        run_apply(project, target).needs(0)
-    assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
-    project.run("drift").needs(0)
-    (change, *_) = project.run("history", f"Topic/{orders}", "--format", "json").needs(0).json["changes"]
-    assert (change["action"], change["result"], change["uid"]) == ("recreate", "applied", uid)
-    assert change["steps"] == ["delete-offsets", "delete", "create"]
-    reverted = project.run("revert", change["id"], "--dry-run")
-    assert "its records are lost" in reverted.words
-
-
 @pytest.mark.parametrize("step", ["DeleteTopic", "CreateTopic", "CommitInitialOffsets"])
 def test_killed_recreation_is_continued(project: Project, orders: str, step: str) -> None:
     uid = read_id(project, orders)

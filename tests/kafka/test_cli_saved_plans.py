@@ -29,9 +29,6 @@ def project(project: Project) -> Project:
     return project
 
 
-# --- secrets ---------------------------------------------------------------------------------------
-
-
 def test_no_secret_is_in_a_plan(
     kafka_acl: DevCluster,
     account: Callable[..., Account],
@@ -80,9 +77,6 @@ def test_no_secret_is_in_a_plan(
     ]
     for text in (plan, made.both, shown.both):
         assert [secret for secret in secrets if secret in text] == []
-
-
-# --- judged again ------------------------------------------------------------------------------------
 
 
 def called_safe(project: Project) -> None:

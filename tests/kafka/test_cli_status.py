@@ -3,77 +3,21 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, plain
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
-from tests.support.clusters.group_clients import join_members, produce
 from tests.support.clusters.topics import make_topic
 
 
 @pytest.fixture
 def orders(project: Project, real_cluster: KafkaCluster) -> str:
-    """A topic of two partitions with 100 and 50 records."""
-    name = make_topic(real_cluster, f"{project.prefix}orders", 2, retention_ms="172800000")
-    produce(project.servers, name, {0: 100, 1: 50})
-    return name
-
-
-def only(found: list[Any], name: str) -> Any:
-    (first,) = [item for item in found if item["name"] == name]
-    return first
-
-
-def test_status_reports_idle_members_and_lag(project: Project, orders: str) -> None:
-    group = f"{project.prefix}shop"
-    with join_members(project.servers, group, orders, "classic", members=3) as members:
-        members[0].commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
-
-        def read() -> Any:
-            return only(project.run("status", group, "--format", "json").needs(0).json["groups"], group)
-
-        shown = eventually(read, lambda shown: len(shown["members"]) == 3 and shown["state"] == "Stable")
-        assert (shown["protocol"], shown["exists"], shown["declared"]) == ("classic", True, None)
-        assert len(shown["idle_members"]) == 1
-        held = {
-            (part["topic"], part["partition"]) for item in shown["members"] for part in item["assignment"]
-        }
-        assert held == {(orders, 0), (orders, 1)}
-        assert {item["client_id"] for item in shown["members"]} == {"app-0", "app-1", "app-2"}
-        assert shown["partitions"] == [
-            {"topic": orders, "partition": 0, "committed": 30, "end": 100, "lag": 70},
-            {"topic": orders, "partition": 1, "committed": None, "end": 50, "lag": None},
-        ]
-        assert shown["lag"] == 70
-        (topic,) = project.run("status", orders, "--format", "json").needs(0).json["topics"]
-        assert (topic["groups"], topic["size_bytes"] > 150) == ([group], True)
-
-
-def test_status_lists_empty_topics_and_topics_without_consumers(
-    project: Project, real_cluster: KafkaCluster, orders: str
-) -> None:
-    old, empty = (
-        make_topic(real_cluster, f"{project.prefix}{name}", retention_ms="-1") for name in ("old", "empty")
-    )
-    produce(project.servers, old, {0: 3}, at_ms=time.time_ns() // 1_000_000 - 60 * 86_400_000)
-    with join_members(project.servers, f"{project.prefix}shop", orders) as (member,):
-        member.commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
-        mine = ("status", f"{project.prefix}*", "--stale", "30d")
-        topics = project.run(*mine, "--format", "json").needs(0).json["topics"]
-        assert {
-            each["name"]: (each["usage"]["new_records"], each["usage"]["readers"]) for each in topics
-        } == {old: ("none", "none"), empty: ("unknown", "none"), orders: ("yes", "yes")}
-        shown = project.run(*mine).needs(0).out
-        assert [line.split()[0] for line in shown.splitlines()[1:3]] == [old, empty]
-        assert f"| `{old}` | none | none |" in project.run(*mine, "--format", "markdown").needs(0).out
+    return make_topic(real_cluster, f"{project.prefix}orders")
 
 
 def test_account_without_rights_gets_error_naming_hidden_kinds(
@@ -88,14 +32,6 @@ def test_account_without_rights_gets_error_naming_hidden_kinds(
         call = blind.run(*command_line, *where).needs(1)
         assert f"no {kinds} is visible to this account: " in call.err
     assert not (tmp_path / "new").exists()
-
-
-def test_invalid_manifest_does_not_hide_status(project: Project, orders: str) -> None:
-    project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
-    call = project.run("status", orders).needs(0)
-    assert orders in call.out
-    assert call.said.startswith("not read: the manifests: ")
-    assert call.said.count("\n") == 1
 
 
 def test_watch_redraws_until_ctrl_c(project: Project, orders: str) -> None:

@@ -103,38 +103,6 @@ def test_succession_with_running_producer_loses_no_record(project: Project) -> N
     assert [each["stage"] for each in follow(project, 0)] == ["moved"]
 
 
-def test_producer_of_late_records_is_named_and_record_has_the_steps(project: Project) -> None:
-    old = project.topic("old", partitions=1, retention="1d")
-    project.group("g", topics=[old], offsets={"initial": "earliest"})
-    new = project.topic("new", partitions=1, succeeds=old)
-    audited = {"KAFKAFORM_AUDIT": "true"}
-    project.run("apply", "topics", "--auto-approve", "--no-lock", env=audited).needs(0)
-    producer = Producer({"bootstrap.servers": project.servers, "enable.idempotence": True})
-    producer.produce(old, "0", "0")
-    assert producer.flush(TIMEOUT_S) == 0
-    (named,) = follow_all(project, 1)["producers"]
-    assert (named["partition"], named["last_sequence"], named["transactional_id"]) == (0, 0, None)
-    assert f"producer {named['id']}" in project.run("succession").out
-    assert f"{new} succeeds {old}: stuck" in project.run("doctor", "topics", "--rule", "KF314").needs(2).words
-    project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET, recoveryWindow=QUIET)
-    project.group("g", topics=[new])
-    findings = project.run("plan", "topics", "--format", "json").needs(0).json["diagnostics"]
-    assert {"KF119", "KF217"} <= {finding["code"] for finding in findings}
-    group = project.group("g", topics=[new], offsets={"initial": "earliest"})
-    read_numbers(project.servers, group, old, 1)
-    eventually(lambda: follow(project), lambda groups: [group["stage"] for group in groups] == ["ready"])
-    project.run("apply", "topics", "--auto-approve", "--no-lock", env=audited).needs(0)
-    project.topic("old", state="absent")
-    plan = ("plan", "topics", "--allow", f"Topic/{old}:delete", "--out", "plan.json")
-    eventually(lambda: project.run(*plan).code, lambda code: code == 0)
-    for file in (project.folder / "topics").iterdir():
-        file.unlink()  # the plan has all that its apply records and judges
-    project.run("apply", "plan.json", "--auto-approve", "--no-lock", env=audited).needs(0)
-    for name, step in ((group, "first offsets"), (old, "predecessor deleted")):
-        (change, *_) = project.run("history", name, "--format", "json").needs(0).json["changes"]
-        assert change["successions"] == [{"from": old, "to": new, "step": step}]
-
-
 def test_closing_is_refused_without_authorizer(project: Project) -> None:
     old = project.topic("old")
     project.apply("topics").needs(0)
@@ -255,13 +223,8 @@ def test_streams_application_moves(project: Project) -> None:
 
 def follow(project: Project, code: int | None = None) -> list[dict[str, Any]]:
     """Return the groups of the project's succession; its exit code is this one."""
-    return list(follow_all(project, code)["groups"])
-
-
-def follow_all(project: Project, code: int | None = None) -> dict[str, Any]:
-    """Return the project's succession."""
     project.config()
     call = project.run("succession", "--format", "json")
     assert code in (None, call.code), call.out + call.err
     (succession,) = call.json["successions"]
-    return dict(succession)
+    return list(succession["groups"])

@@ -104,20 +104,6 @@ def test_progress_and_questions_are_on_stderr_only(project: Project) -> None:
     assert "Applying" in plain(session.seen), "the bar is on the terminal"
 
 
-@pytest.mark.parametrize("columns", [40, 140])
-def test_prose_fits_the_terminal(project: Project, columns: int) -> None:
-    project.topic("a", retention="7d", partitions=6)
-    project.apply("topics").needs(0)
-    project.topic("a", retention="1d", partitions=12)
-    call = terminal(project, "plan", "topics", columns=columns).end().needs(1)
-    lines = plain(call.out).splitlines()
-    prose = [line for line in lines if re.match(r" {8,}\w", line)]
-    assert prose
-    assert max(map(len, prose)) <= max(60, min(columns, 120))
-    piped = max(map(len, project.run("plan", "topics").out.splitlines()))
-    assert 100 < piped <= 120, "a log or a mail has no width of its own"
-
-
 def test_ctrl_c_while_connecting_ends_apply(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         project = Project(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}", "x.")

@@ -126,17 +126,6 @@ def test_applying_account_keeps_own_login(
         assert cluster.execute([RemoveCredentials(ResourceRef("User", user), {PATH: None})]) == [None]
 
 
-def test_passwords_are_not_compared_without_sasl(
-    kafka_acl: DevCluster, tmp_path: Path, prefix: str, name: str
-) -> None:
-    plain = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
-    declare(plain, name)
-    applied = run(plain, "apply", "topics", "--auto-approve", "--no-lock", password=FIRST).needs(0)
-    assert "1 created. Verified" in applied.out
-    plan = run(plain, "plan", "topics", "--detailed-exitcode", "--verbose", password=SECOND).needs(0)
-    assert "has no SASL" in plan.words
-
-
 def test_no_output_contains_password_or_derived_secret(
     kafka_acl: DevCluster, project: Project, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

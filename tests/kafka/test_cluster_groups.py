@@ -26,22 +26,19 @@ from kafkaform.core.partitions import LogSpan
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group
+from tests.support.clusters.contract import carry_out
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, connect, eventually
 from tests.support.clusters.group_clients import (
     ConnectWorker,
     ShareMember,
     StreamsMember,
     consumer,
+    join_members,
     produce,
-    running,
 )
 from tests.support.clusters.topics import make_topic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group
-
-
-def do(cluster: KafkaCluster, *operations: Operation) -> None:
-    assert cluster.execute(operations) == [None] * len(operations)
 
 
 def refusal(cluster: KafkaCluster, operation: Operation) -> RequestRejected:
@@ -52,16 +49,6 @@ def refusal(cluster: KafkaCluster, operation: Operation) -> RequestRejected:
 
 def read(cluster: KafkaCluster, name: str) -> Group:
     return cluster.groups([name]).groups[name]
-
-
-def await_members(cluster: KafkaCluster, name: str, members: int) -> Group:
-    """The group once it has so many members and their partitions are handed out."""
-
-    def wanted(groups: dict[str, Group]) -> bool:
-        message = groups.get(name)
-        return message is not None and message.state == "Stable" and len(message.members) == members
-
-    return eventually(lambda: dict(cluster.groups([name]).groups), wanted)[name]
 
 
 # --- members and lag -------------------------------------------------------------------------------
@@ -98,13 +85,13 @@ def test_never_joined_is_true_until_first_member(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
-    do(real_cluster, CommitInitialOffsets(group(name), {name: "earliest"}))
+    carry_out(real_cluster, CommitInitialOffsets(group(name), {name: "earliest"}))
     assert read(real_cluster, name).never_joined
-    static: Any = {"instance_ids": ["static-1"], "client_id": "reader", **properties}
-    with running(kafka.bootstrap_servers, name, [name], protocol, **static):
-        joined = await_members(real_cluster, name, members=1)
+    static = {"group_instance_id": "static-1", **properties}
+    with join_members(kafka.bootstrap_servers, name, name, protocol, **static):
+        joined = read(real_cluster, name)
     assert not joined.never_joined
-    assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "reader")]
+    assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "app-0")]
     left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
     assert (left.state, left.never_joined) == ("Empty", False)
 
@@ -115,7 +102,7 @@ def test_never_joined_is_true_until_first_member(
 def test_share_group_is_read_and_deleted(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
-    do(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
+    carry_out(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
     with closing(ShareMember(kafka.bootstrap_servers, name, name)) as member:
         member.join()
 
@@ -135,7 +122,7 @@ def test_share_group_is_read_and_deleted(kafka: DevCluster, real_cluster: KafkaC
         assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
     message = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
     assert (message.state, message.active) == ("Empty", False)
-    do(real_cluster, DeleteGroup(group(name), configs=("share.auto.offset.reset",)))
+    carry_out(real_cluster, DeleteGroup(group(name), configs=("share.auto.offset.reset",)))
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
@@ -144,7 +131,7 @@ def test_streams_group_is_read_and_deleted(
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5})
-    do(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
+    carry_out(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
     with closing(StreamsMember(kafka.bootstrap_servers, name, name)) as member:
         member.join()
 
@@ -160,7 +147,7 @@ def test_streams_group_is_read_and_deleted(
         assert {(p.partition, p.committed, p.end) for p in message.positions} == {(0, None, 5), (1, None, 0)}
         assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
     eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    do(real_cluster, DeleteGroup(group(name)))
+    carry_out(real_cluster, DeleteGroup(group(name)))
 
 
 def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
@@ -180,7 +167,7 @@ def test_initial_offsets_suit_streams_group_but_not_share_group(
     produce(kafka.bootstrap_servers, name, {0: 5})
     groups = {kind: f"{prefix}{kind}" for kind in ("share", "streams")}
     for each in groups.values():
-        do(real_cluster, CommitInitialOffsets(group(each), {name: "latest"}))
+        carry_out(real_cluster, CommitInitialOffsets(group(each), {name: "latest"}))
     with closing(StreamsMember(kafka.bootstrap_servers, groups["streams"], name)) as member:
         member.join()
         reading = read(real_cluster, groups["streams"])
@@ -250,7 +237,7 @@ def test_unready_leaders_are_retried(
     refused = {f"{name}:{number}": (code, 5 + number) for number, code in enumerate(codes)}
     unsettle({**refused, names[1]: (codes[0], 2), names[2]: (ErrorCode.NETWORK_EXCEPTION, 2)})
     starts = zip(names, ("earliest", "latest", "earliest"), strict=True)
-    do(real_cluster, *(CommitInitialOffsets(group(each), {name: start}) for each, start in starts))
+    carry_out(real_cluster, *(CommitInitialOffsets(group(each), {name: start}) for each, start in starts))
     groups = real_cluster.groups(names).groups
     assert [len(message.committed) for message in groups.values()] == [6] * 3
 
@@ -308,7 +295,7 @@ def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: 
     with connect(kafka3.bootstrap_servers) as cluster:
         name = make_topic(cluster, f"{prefix}a", 2, 3)
         groups = [f"{prefix}{number}" for number in range(12)]
-        do(cluster, *(CommitInitialOffsets(group(each), {name: "earliest"}) for each in groups))
+        carry_out(cluster, *(CommitInitialOffsets(group(each), {name: "earliest"}) for each in groups))
         # A new coordinator shows the commits of the last 0.5 s only once replicas have fetched from it.
         time.sleep(1)
         restarting = threading.Thread(target=restart)
@@ -319,7 +306,7 @@ def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: 
             assert not reading.denied
             assert {*reading.groups} == {*groups}
             assert {len(each.committed) for each in reading.groups.values()} == {2}, reading.groups
-            do(cluster, *(ResetOffsets(group(each), {(name, 0): 0}) for each in groups))
+            carry_out(cluster, *(ResetOffsets(group(each), {(name, 0): 0}) for each in groups))
             readings += 1
         restarting.join()
         assert restarted
@@ -361,7 +348,7 @@ def test_unauthorized_groups_are_invisible(
     names = [f"{prefix}{part}" for part in ("seen", "unread", "denied", "absent")]
     with connect(kafka_acl.bootstrap_servers) as owner:
         make_topic(owner, prefix, partitions=1)
-        do(owner, *(CommitInitialOffsets(group(name), {prefix: "earliest"}) for name in names[:3]))
+        carry_out(owner, *(CommitInitialOffsets(group(name), {prefix: "earliest"}) for name in names[:3]))
     few = account(
         *(
             f"GROUP:{name}:{right}"
@@ -390,7 +377,9 @@ def test_group_with_unauthorized_topic_is_read(
     with connect(kafka_acl.bootstrap_servers) as owner:
         for letter in "ab":
             make_topic(owner, f"{prefix}{letter}", partitions=1)
-        do(owner, CommitInitialOffsets(group(prefix), {f"{prefix}{letter}": "latest" for letter in "ab"}))
+        carry_out(
+            owner, CommitInitialOffsets(group(prefix), {f"{prefix}{letter}": "latest" for letter in "ab"})
+        )
         few = account(f"GROUP:{prefix}:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE").cluster
         assert few.log_spans([(f"{prefix}{letter}", 0) for letter in "ab"]) == {
             (f"{prefix}a", 0): LogSpan(0, 0)
@@ -407,7 +396,7 @@ def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str
     with connect(kafka3.bootstrap_servers) as cluster, ExitStack() as stack:
         name = make_topic(cluster, f"{prefix}a", partitions=3)
         names = [f"{prefix}{number}" for number in range(12)]
-        do(cluster, *(CommitInitialOffsets(group(each), {name: "latest"}) for each in names))
+        carry_out(cluster, *(CommitInitialOffsets(group(each), {name: "latest"}) for each in names))
         shares = [f"{prefix}share{number}" for number in range(6)]
         for each in shares:
             member = stack.enter_context(closing(ShareMember(kafka3.bootstrap_servers, each, name)))
@@ -418,5 +407,5 @@ def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str
         assert len({groups[each].coordinator for each in shares}) > 1
         assert all(len(groups[each].members) == 1 for each in shares)
         assert all(groups[each].lag == 0 for each in names)
-        do(cluster, *(DeleteGroup(group(each)) for each in names))
+        carry_out(cluster, *(DeleteGroup(group(each)) for each in names))
         assert not cluster.groups(names).groups

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import DataSize, Desired
 from kafkaform.core.partitions import LogSpan, TimedOffset
@@ -21,18 +19,10 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
-from tests.support.clusters.fixtures import (
-    TIMEOUT_S,
-    Account,
-    admin_client,
-    bring_back,
-    connect,
-    eventually,
-    open_connection,
-)
-from tests.support.clusters.topics import alter_configs, make_topic, read_replicas
+from tests.support.clusters.fixtures import Account, admin_client, bring_back, connect, eventually
+from tests.support.clusters.group_clients import produce
+from tests.support.clusters.topics import alter_all_brokers, alter_configs, make_topic
 from tests.support.plans.scenes import topic
-from tests.support.plans.sizes import create_topics
 
 
 @pytest.fixture
@@ -62,25 +52,6 @@ def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str
 # --- rights ----------------------------------------------------------------------------------------
 
 
-def test_unauthorized_topic_is_invisible_not_absent(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    seen, *hidden = (topic(f"{prefix}{name}") for name in ("seen", "none", "described", "configs"))
-    for ref in (seen, *hidden):
-        make_topic(acl, ref.name)
-    both = ("DESCRIBE", "DESCRIBE_CONFIGS")
-    reader = account(
-        *(f"TOPIC:{seen.name}:{right}" for right in both),
-        *(f"TOPIC:{ref.name}:{right}" for ref, right in zip(hidden[1:], both, strict=True)),
-    ).cluster
-    observation = reader.observe([seen, *hidden])
-    assert observation.resources.keys() == {seen}
-    assert observation.invisible.keys() == {*hidden}
-    desired = [Desired(ref, {"partitions": 1, "replicationFactor": 1}) for ref in hidden]
-    plan = plan_from(desired, observation, reader.facts())
-    assert (plan.changes, {*plan.unknown}) == ((), {*hidden})
-
-
 def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account], prefix: str) -> None:
     missing = topic(f"{prefix}missing")
     assert account().cluster.observe([missing]).invisible.keys() == {missing}
@@ -105,6 +76,9 @@ def test_partial_observation_with_few_rights_matches_full(
     ).cluster
     whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
     assert whole.invisible.keys() == set(refs[1:])
+    desired = [Desired(ref, {"partitions": 1, "replicationFactor": 1}) for ref in refs[1:]]
+    plan = plan_from(desired, whole, few.facts())
+    assert (plan.changes, {*plan.unknown}) == ((), {*refs[1:]}), "what is invisible is not absent"
     observed = few.observe_fields({key: {"config.retention.ms": None} for key in refs})
     assert (observed.resources.keys(), observed.invisible.keys()) == (
         whole.resources.keys(),
@@ -202,27 +176,18 @@ def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: Kafka
 def test_cluster_wide_config_is_default(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
-    set_cluster_default(kafka, "message.max.bytes", "2000000")
+    alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", "2000000")
     try:
         changed = eventually(
             real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") == "2000000"
         )
         observed = real_cluster.observe([topic(f"{prefix}a")]).resources[topic(f"{prefix}a")]
     finally:
-        set_cluster_default(kafka, "message.max.bytes", None)
+        alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", None)
     assert changed.diagnostics == ()
     assert observed.effective["config.max.message.bytes"] == "2000000"
     assert "config.max.message.bytes" not in observed.state
     eventually(real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") != "2000000")
-
-
-def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None:
-    """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
-    config = {"name": name, "operation": int(value is None), "value": value}
-    request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
-    with open_connection(kafka.bootstrap_servers) as connection:
-        answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
-    assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
 def test_stopped_broker_does_not_change_replication_factor(
@@ -236,7 +201,7 @@ def test_stopped_broker_does_not_change_replication_factor(
     desired = Desired(a, {"partitions": 3, "replicationFactor": 3})
     kafka3.stop_node(3)
     try:
-        eventually(lambda: read_replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
+        eventually(lambda: {*three.layout([a.name]).topics[a.name][0].isr}, lambda in_sync: in_sync == {1, 2})
         observation = three.observe([a])
         assert observation.resources == {a: before}
         assert plan_from([desired], observation, all_three).changes == ()
@@ -263,10 +228,8 @@ def test_offsets_are_requested_from_new_leaders(kafka3: DevCluster, three: Kafka
         assert somebody.execute([DeleteTopic(a, uid)]) == [None]
         eventually(lambda: somebody.partition_counts([a.name]), lambda found: not found)
         make_topic(somebody, a.name, 3, 1, ((2,), (3,), (1,)))
-    producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers})
     for number in range(3):
-        producer.produce(a.name, b"v", partition=number, timestamp=1_000 + number)
-    assert producer.flush(TIMEOUT_S) == 0
+        produce(kafka3.bootstrap_servers, a.name, {number: 1}, at_ms=1_000 + number)
     expected = {place: TimedOffset(0, 1_000 + place[1]) for place in places}
     for _ in range(2):  # of those that are known by then, too
         assert three.offsets_at(dict.fromkeys(places, 0)) == expected
@@ -277,7 +240,7 @@ def test_topic_not_opened_yet_has_size_0(
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""
     ref = topic(f"{prefix}.new")
-    create_topics(real_cluster, ref)
+    assert real_cluster.execute([CreateTopic(ref, 2, 1, {})]) == [None]
     (observed,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
     send_to_each = Connection.send_to_each
 

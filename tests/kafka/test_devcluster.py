@@ -56,9 +56,6 @@ def allow(servers: str, principal: str, topic: str) -> None:
         assert cluster.execute([GrantAccess(ResourceRef("Access", principal), (acl,))]) == [None]
 
 
-# --- real nodes ------------------------------------------------------------------------------------
-
-
 def test_devcluster_runs_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "dev"
     assert cli("status", "--data", directory).code == 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import uuid
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from spark_validation.hashing import PARTITIONERS, Keys
-from tests.support.clusters.fixtures import TIMEOUT_S, remove_topics
+from tests.support.clusters.fixtures import TIMEOUT_S
 from tests.support.skew.hashing import build_varied_keys
 from tests.support.skew.producers import create_topic, producer
 
@@ -24,39 +23,25 @@ SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
 KEYS = build_varied_keys()
 
 
-@pytest.fixture(scope="module")
-def topic(kafka: DevCluster) -> Iterator[Callable[[], str]]:
-    """Makes topics of 12 partitions."""
-    prefix = f"hash{uuid.uuid4().hex[:10]}."
-    numbers = iter(range(1_000))
-
-    def make() -> str:
-        name = f"{prefix}{next(numbers)}"
-        create_topic(kafka.bootstrap_servers, name, PARTITIONS)
-        return name
-
-    yield make
-    remove_topics(kafka.bootstrap_servers, prefix)
+@pytest.fixture
+def topic(kafka: DevCluster, prefix: str) -> str:
+    create_topic(kafka.bootstrap_servers, prefix, PARTITIONS)
+    return prefix
 
 
-def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) -> list[int]:
+def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) -> list[int | None]:
     """The partition on which librdkafka put a record with each key."""
-    lies = [-1] * len(keys)
+    placed: dict[int, int | None] = {}
+
+    def record_partition(number: int, error: object, message: Message) -> None:
+        assert error is None
+        placed[number] = message.partition()
+
     client = producer(servers, partitioner)
-
-    def to(number: int) -> Callable[[object, Message], None]:
-        def record_partition(error: object, message: Message) -> None:
-            assert error is None
-            partition = message.partition()
-            assert partition is not None
-            lies[number] = partition
-
-        return record_partition
-
     for number, key in enumerate(keys):
-        client.produce(topic, b"", key, on_delivery=to(number))
+        client.produce(topic, b"", key, on_delivery=partial(record_partition, number))
     assert client.flush(TIMEOUT_S) == 0
-    return lies
+    return [placed[number] for number in range(len(keys))]
 
 
 def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
@@ -65,42 +50,30 @@ def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
 
 
 @pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
-def test_java_producer_partitions_as_murmur2(kafka: DevCluster, topic: Callable[[], str]) -> None:
-    lies = java(KEYS, kafka.bootstrap_servers, topic())
-    assert list(map(int, lies)) == place_by_client("murmur2", KEYS)
-
-
-@pytest.mark.parametrize(
-    ("librdkafkas", "ours"),
-    [("murmur2_random", "murmur2"), ("consistent_random", "crc32"), ("fnv1a_random", "fnv1a")],
-)
-def test_librdkafka_partitions_as_predicted(
-    kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
-) -> None:
-    # Its consistent_random takes an empty key for none.
-    keys = [key for key in KEYS if key]
-    assert librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, keys) == place_by_client(ours, keys)
-
-
-@pytest.mark.parametrize(
-    ("librdkafkas", "ours"), [("murmur2_random", "murmur2"), ("consistent", "crc32"), ("fnv1a", "fnv1a")]
-)
-def test_librdkafka_hashes_an_empty_key(
-    kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
-) -> None:
-    lies = librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, [b""] * 5)
-    assert lies == place_by_client(ours, [b""] * 5)
-
-
-def java(keys: list[bytes], *arguments: str) -> list[str]:
-    """A line of what scripts/KafkaHashes.java prints for each key."""
+def test_java_producer_partitions_as_murmur2(kafka: DevCluster, topic: str) -> None:
     classpath = os.pathsep.join(map(str, fetch_kafka_classpath()))
     run = subprocess.run(
-        [find_java().path, "-cp", classpath, SOURCE, *arguments],
-        input="".join(f"{key.hex()}\n" for key in keys),
+        [find_java().path, "-cp", classpath, SOURCE, kafka.bootstrap_servers, topic],
+        input="".join(f"{key.hex()}\n" for key in KEYS),
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    assert run.returncode == 0, run.stderr
-    return run.stdout.splitlines()
+    assert [*map(int, run.stdout.splitlines())] == place_by_client("murmur2", KEYS)
+
+
+# Its consistent_random takes an empty key for none.
+@pytest.mark.parametrize(
+    ("librdkafkas", "ours", "keys"),
+    [
+        ("murmur2_random", "murmur2", KEYS),
+        ("consistent_random", "crc32", [key for key in KEYS if key]),
+        ("consistent", "crc32", [b""]),
+        ("fnv1a_random", "fnv1a", [key for key in KEYS if key]),
+        ("fnv1a", "fnv1a", [b""]),
+    ],
+)
+def test_librdkafka_partitions_as_predicted(
+    kafka: DevCluster, topic: str, librdkafkas: str, ours: str, keys: list[bytes]
+) -> None:
+    assert librdkafka(kafka.bootstrap_servers, topic, librdkafkas, keys) == place_by_client(ours, keys)

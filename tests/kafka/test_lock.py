@@ -294,20 +294,7 @@ def kafka_acl(request: pytest.FixtureRequest) -> DevCluster:
     return acl_cluster(version)
 
 
-@pytest.fixture
-def lock_topic(kafka_acl: DevCluster) -> None:
-    """The topic of the lock, made by whoever runs the cluster."""
-    with connect(kafka_acl.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S):
-        pass
-
-
 ALL = (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:READ")
-
-
-@pytest.mark.usefixtures("lock_topic")
-def test_read_on_topic_and_group_is_sufficient_for_lock(account: Callable[..., Account]) -> None:
-    with hold(account(*ALL).cluster, ALICE) as guard:
-        guard()
 
 
 @pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])

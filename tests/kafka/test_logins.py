@@ -6,10 +6,10 @@ import re
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import yaml
@@ -359,26 +359,11 @@ def test_documented_logins_are_accepted(
 # --- the command line ------------------------------------------------------------------------------
 
 
-class LoggedIn(Project):
+def logged_in(folder: Path, servers: str, prefix: str, login: dict[str, str]) -> Project:
     """A project whose cluster asks for a login; tests look at the cluster by a listener that does not."""
-
-    login: ClassVar[dict[str, str]] = {}
-
-    def config(self, **more: Any) -> Path:
-        return super().config(clusters={"dev": {"client": self.login}}, **more)
-
-    def add_cluster(self, arguments: Sequence[object]) -> list[object]:
-        if not (self.folder / "kafkaform.yaml").exists():
-            self.config()
-        return [*arguments]
-
-
-def logged_in(folder: Path, servers: str, prefix: str, login: dict[str, str]) -> LoggedIn:
-    class Mine(LoggedIn):
-        pass
-
-    Mine.login = login
-    return Mine(folder, servers, prefix)
+    project = Project(folder, servers, prefix)
+    project.config(clusters={"dev": {"client": login}})
+    return project
 
 
 @pytest.fixture

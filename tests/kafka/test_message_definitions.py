@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from inspect import getclosurevars
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kafkaform.cluster.wire import group_messages, large_responses, message_sche
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
+from tests.support.clusters.responses import schemas_of
 
 SOURCE = Path(__file__).parents[1] / "support" / "clusters" / "KafkaMessages.java"
 NUMBERS = ("INT8", "INT16", "UINT16", "INT32", "INT64", "FLOAT64", "BOOLEAN")
@@ -46,10 +48,8 @@ def list_messages() -> Iterator[tuple[RequestType[Any], Any, Any]]:
     for module in (messages, group_messages, large_responses):
         for request_type in vars(module).values():
             if isinstance(request_type, RequestType):
-                codecs = getclosurevars(request_type.write).nonlocals.get("codecs")
-                if codecs is not None:
-                    schemas = getclosurevars(codecs.__wrapped__).nonlocals
-                    yield request_type, schemas["request"], schemas["response"]
+                with suppress(KeyError):
+                    yield request_type, *schemas_of(request_type)
 
 
 def describe(field_type: Any, version: int) -> Any:

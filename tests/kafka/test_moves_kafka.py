@@ -16,7 +16,6 @@ from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import (
     MAX_THROTTLE_LIST_BYTES,
     MoveOptions,
-    Rates,
     ThrottledReplicas,
     Throttles,
 )
@@ -30,8 +29,6 @@ SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
 SIZE = 4 * MB
 """What each partition holds."""
-SLOW = MB // 10
-"""At which all of it takes more than a minute; a throttle lets ten seconds' worth through at once."""
 
 
 @pytest.fixture
@@ -99,30 +96,6 @@ def test_replica_moves_lose_no_records(real: KafkaCluster, kafka3: DevCluster, p
         assert [state.replicas for state in states] == [(2, 1), (3, 2), (1, 3)]
         producing.moves_on()
     producing.prove()
-
-
-def test_stopped_throttled_move_is_reverted(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
-    name = f"{prefix}a"
-    place_topic(real, name, SINGLE)
-    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
-    during: list[Throttles] = []
-    crew = crew_of(real, throttle_journal_of(real, "bbb"), throttle=SLOW)
-
-    def step(_: object) -> None:
-        if len(crew.notes.progress) == 4:
-            during.append(real.throttles([name]))
-            crew.stop.set()
-
-    crew.notes.on_progress = step
-    report = crew.move(work(name, SINGLE, TRIPLE))
-    assert report.interrupted
-    assert str(report.outcomes[topic(name)]).startswith("stopped; 0 of 3")
-    assert during[0].rates == dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))
-    assert during[0].replicas[name].leader == {"0:1", "1:2", "2:3"}
-    check_throttles_off(real)
-    await_placement(real, name, SINGLE)
-    again = crew_of(real).move(work(name, SINGLE, TRIPLE))
-    assert again.outcomes == {topic(name): None}
 
 
 def test_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:

@@ -16,21 +16,8 @@ from kafkaform.cluster.wire.large_responses import Configs
 from kafkaform.core.authorizer import AccessReading
 from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
+from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import connect, eventually
-from tests.support.clusters.topics import make_topic
-
-
-def test_prefetched_reading_is_used_once(kafka: DevCluster, prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}a")
-    with connect(kafka.bootstrap_servers) as cluster:
-        cluster.prefetch()
-        cluster.facts()
-        assert ref not in cluster.observe([ref]).inventory
-        make_topic(cluster, ref.name)
-        uid = cluster.observe([ref]).resources[ref].uid
-        assert cluster.execute([DeleteTopic(ref, uid)]) == [None]
-        eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
 
 
 def test_expected_topics_are_read_once(

@@ -234,6 +234,16 @@ def test_missing_right_on_the_cluster_is_named(
     assert f"--operation {missing} --cluster" in call.both
 
 
+def test_quotas_are_changed_with_required_rights(
+    account: Callable[..., Account], prefix: str, tmp_path: Path
+) -> None:
+    given = account(*(f"{CLUSTER}:{right}" for right in ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")))
+    project = login_project(tmp_path, given, prefix, manifests=["topics"])
+    for spec, done in ((QUOTA, "created"), ({"state": "absent"}, "deleted")):
+        project.write("topics/a.yaml", manifest(f"user={prefix}", spec, kind="ClientQuota"))
+        assert f"Apply: 1 {done}. Verified" in project.run("apply", "--auto-approve").needs(0).out
+
+
 def test_planning_account_reads_everything_and_changes_nothing(owned: Owned) -> None:
     looking = owned.build_access_project(kafkaform="plan")
     owned.owner.topic("live", partitions=2, retention="8d", keyed=False)

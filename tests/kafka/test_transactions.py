@@ -4,123 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from struct import pack
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import transactions
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
-from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, OCTETS, STRING, array, message, struct
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS
 from kafkaform.core import transactions as core
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import (
-    TIMEOUT_S,
-    Account,
-    admin_client,
-    connect,
-    eventually,
-    open_connection,
-)
+from tests.support.clusters.fixtures import TIMEOUT_S, Account, connect, eventually
 from tests.support.clusters.group_clients import produce
-from tests.support.clusters.topics import alter_configs, make_topic
+from tests.support.clusters.topics import make_topic
 
 MINUTE_MS = 60_000
-TRANSACTION = 1
-"""The type of a key for which a transaction's coordinator is looked for (CoordinatorType)."""
-
-
-INIT_PRODUCER = message(
-    22,
-    "InitProducerId",
-    (1, 1),
-    2,
-    struct(transactional_id=STRING, timeout_ms=INT32),
-    struct(throttle_ms=INT32, error_code=INT16, id=INT64, epoch=INT16),
-)
-PRODUCE = message(
-    0,
-    "Produce",
-    (7, 7),
-    9,
-    struct(
-        transactional_id=STRING,
-        acks=INT16,
-        timeout_ms=INT32,
-        topics=array(struct(name=STRING, partitions=array(struct(index=INT32, records=OCTETS)))),
-    ),
-    struct(
-        topics=array(
-            struct(
-                name=STRING,
-                partitions=array(
-                    struct(index=INT32, error_code=INT16, offset=INT64, appended_ms=INT64, start=INT64)
-                ),
-            )
-        ),
-        throttle_ms=INT32,
-    ),
-    changes=True,
-)
-
-
-def crc32c(content: bytes) -> int:
-    remainder = 0xFFFFFFFF
-    for byte in content:
-        remainder ^= byte
-        for _ in range(8):
-            remainder = remainder >> 1 ^ (0x82F63B78 if remainder & 1 else 0)
-    return remainder ^ 0xFFFFFFFF
-
-
-def transactional_batch(producer: int, epoch: int, written_ms: int) -> bytes:
-    """A batch (version 2) of one record without a key, as a producer writes it within a transaction."""
-    record = b"\x0e\x00\x00\x00\x01\x02x\x00"  # length, attributes, two deltas, no key, a value, no header
-    checked = pack(">hiqqqhii", 0x10, 0, written_ms, written_ms, producer, epoch, 0, 1)
-    checked += record
-    behind_length = pack(">ibI", -1, 2, crc32c(checked)) + checked
-    return pack(">qi", 0, len(behind_length)) + behind_length
-
-
-@contextmanager
-def disable_verification(servers: str) -> Iterator[None]:
-    """Meanwhile, leaders append what no coordinator knows of, as all did before Kafka 3.6 (KIP-890)."""
-    name, admin = "transaction.partition.verification.enable", admin_client(servers)
-    alter_configs(admin, ResourceType.BROKER, ["1"], {name: "false"})
-    try:
-        yield
-    finally:
-        alter_configs(admin, ResourceType.BROKER, ["1"], {name: None})
-
-
-def write_behind_the_coordinator(servers: str, name: str, age_ms: int) -> None:
-    """Write a record of a transaction that the coordinator knows nothing of, as one that came late."""
-    with open_connection(servers) as connection, disable_verification(servers):
-        request = {"transactional_id": name, "timeout_ms": MINUTE_MS}
-
-        def start_transaction() -> dict[str, int]:
-            connection.send(FIND_COORDINATORS, [{"key_type": TRANSACTION, "keys": [name]}])  # makes its topic
-            (answer,) = connection.send(INIT_PRODUCER, [request])
-            return dict(answer)
-
-        producer = eventually(start_transaction, lambda answer: answer["error_code"] == 0)
-        written_ms = time.time_ns() // 1_000_000 - age_ms
-        records = transactional_batch(producer["id"], producer["epoch"], written_ms)
-        topics = [{"name": name, "partitions": [{"index": 0, "records": records}]}]
-
-        def append_records() -> int:
-            write = {"transactional_id": name, "acks": -1, "timeout_ms": 10_000, "topics": topics}
-            (answer,) = connection.send(PRODUCE, [write])
-            return int(answer["topics"][0]["partitions"][0]["error_code"])
-
-        eventually(append_records, lambda code: code == 0)
 
 
 @contextmanager
@@ -264,11 +167,19 @@ def test_transaction_details_depend_on_rights(
 
 
 def test_transaction_unknown_to_coordinator_is_hanging(
-    kafka: DevCluster, real_cluster: KafkaCluster, topic: str
+    kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_behind_the_coordinator(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS)
-    (transaction,) = list_open_transactions(real_cluster, topic)
-    assert (transaction.partition, transaction.start, transaction.end) == ((topic, 0), 5, 6)
+    """As one whose records came late, which all leaders appended before Kafka 3.6 (KIP-890)."""
+    read = transactions._read_coordinated
+
+    def forget_partitions(connection: Connection, producers: Collection[int]) -> Any:
+        known, failure = read(connection, producers)
+        return {key: replace(each, partitions=frozenset()) for key, each in known.items()}, failure
+
+    monkeypatch.setattr(transactions, "_read_coordinated", forget_partitions)
+    with leave_open_transaction(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS):
+        transaction, _ = list_open_transactions(real_cluster, topic)
+    assert (transaction.partition, transaction.start, transaction.end) == ((topic, 0), 5, 7)
     assert (transaction.transactional_id, transaction.coordinated) == (topic, False)
     assert transaction.timeout_ms == DEFAULT_MAX_TIMEOUT_MS
     assert 17 * MINUTE_MS <= transaction.age_ms < 30 * MINUTE_MS

@@ -8,7 +8,6 @@ docs/brokers.json, from which docs/brokers.md has its table. Without it, a resul
 from __future__ import annotations
 
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -20,20 +19,14 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import parse_minor_version, resolve_version
 from tests.support.cli.project import ROOT, Project
 from tests.support.clusters.fixtures import remove_topics, start_guarded
-from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, read_recorded, record, take
+from tests.support.clusters.journeys import JOURNEYS, TABLE, Limit, Site, check_recorded, list_taken, take
 from tests.support.clusters.vendor_profiles import PROFILES
 
 pytestmark = pytest.mark.nightly("brokers of an earlier version; make test-kafka has all versions")
 
-TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VERSION = "3.9"
 
-ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
-TAKEN = [
-    (version, name)
-    for version in ([version for version in ASKED if version not in PROFILES] if ASKED else [DAILY_VERSION])
-    for name in (JOURNEYS if ASKED else DAILY)
-]
+TAKEN = list_taken(DAILY_VERSION, lambda name: name not in PROFILES)
 
 
 def limits(versions: Sequence[str], name: str) -> dict[str, Limit]:
@@ -93,10 +86,7 @@ def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
 def test_journey_result_matches_recorded_version_table(site: Site, brokers: DevCluster, name: str) -> None:
     cell = take(name, site)
     column = "+".join(dict.fromkeys(node.kafka_version for node in brokers.nodes))
-    if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
-        record(ROOT / written, "versions", column, name, cell)
-    elif TABLE.exists():
-        assert cell == read_recorded(TABLE, "versions", column, name)
+    check_recorded("versions", column, name, cell)
 
 
 @pytest.mark.parametrize(("brokers", "name"), [(DAILY_VERSION, "")], indirect=["brokers"], scope="module")

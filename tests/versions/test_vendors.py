@@ -7,7 +7,6 @@ test_journeys.
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,23 +17,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support.cli.project import ROOT, Project
+from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import admin_client, remove_topics, start_behind_proxy
-from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, read_recorded, record, take
+from tests.support.clusters.journeys import Limit, Site, check_recorded, list_taken, take
 from tests.support.clusters.vendor_profiles import PROFILES
 from tests.support.clusters.vendor_proxy import VendorProxy
 
 pytestmark = pytest.mark.nightly("as versions; make test-kafka has all services")
 
-TABLE = ROOT / "docs" / "brokers.json"
 DAILY_VENDOR = "event-hubs"
 
-ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
-TAKEN = [
-    (vendor, name)
-    for vendor in ([vendor for vendor in ASKED if vendor in PROFILES] if ASKED else [DAILY_VENDOR])
-    for name in (JOURNEYS if ASKED else DAILY)
-]
+TAKEN = list_taken(DAILY_VENDOR, PROFILES.__contains__)
 PATIENCE_S = 60.0
 """A journey that waits for what never comes takes longer: 30 s for a verification, and more for retries."""
 
@@ -192,7 +185,4 @@ def test_journey_result_matches_recorded_vendor_table(
     assert not proxy.closed, "nothing is asked that the service does not have"
     if name != "skew":  # it starts Spark
         assert took < PATIENCE_S, f"it took {took:.0f} s"
-    if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
-        record(ROOT / written, "vendors", vendor, name, cell)
-    elif TABLE.exists():
-        assert cell == read_recorded(TABLE, "vendors", vendor, name)
+    check_recorded("vendors", vendor, name, cell)

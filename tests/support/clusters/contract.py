@@ -24,18 +24,15 @@ def new_topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str)
 
 
 def list_codes(outcomes: Sequence[ClusterError | None]) -> list[str | None]:
-    """Return Kafka's name of each refusal."""
     assert all(outcome is None or isinstance(outcome, RequestRejected) for outcome in outcomes), outcomes
     return [outcome.code if isinstance(outcome, RequestRejected) else None for outcome in outcomes]
 
 
 def carry_out(cluster: Cluster, *operations: Operation) -> None:
-    """Carry out operations, none of which is refused."""
     assert cluster.execute(operations) == [None] * len(operations)
 
 
 def create_topics(cluster: Cluster, *operations: CreateTopic) -> list[Observed]:
-    """Create topics, and wait until they can be seen."""
     carry_out(cluster, *operations)
     refs = [operation.ref for operation in operations]
     observation = eventually(lambda: cluster.observe(refs), lambda o: o.resources.keys() == set(refs))
@@ -52,5 +49,4 @@ def wait_for_state(cluster: Cluster, ref: ResourceRef, state: State | None) -> N
 
 
 def wait_until_gone(cluster: Cluster, ref: ResourceRef) -> None:
-    """Wait until a resource is not there any more."""
     eventually(lambda: cluster.observe([ref]), lambda o: ref not in o.inventory)

@@ -214,8 +214,7 @@ class Account:
     """An account on the `kafka_acl` cluster.
 
     Attributes:
-        servers: The address, which is that of the broker's SASL listener.
-        properties: How to log in, as client properties.
+        servers: The address of the broker's SASL listener.
         cluster: The cluster as this account sees it.
     """
 

@@ -167,16 +167,13 @@ def running(
     protocol: str = "classic",
     *,
     members: int = 1,
-    instance_ids: Sequence[str] = (),
     **properties: object,
 ) -> Iterator[list[Running]]:
-    """So many members of a group at work; `instance_ids` makes the first of them static."""
+    """So many members of a group at work."""
     with ExitStack() as stack:
         made = []
-        for number in range(members):
-            static = {"group_instance_id": instance_ids[number]} if number < len(instance_ids) else {}
-            client = consumer(bootstrap_servers, group, protocol, **static, **properties)
-            made.append(Running(client, topics))
+        for _ in range(members):
+            made.append(Running(consumer(bootstrap_servers, group, protocol, **properties), topics))
             stack.callback(made[-1].close)
         yield made
 
@@ -268,8 +265,6 @@ class Heartbeats:
 
 
 def coordinator(connection: Connection, group: str) -> int:
-    """The broker that coordinates a group."""
-
     def send() -> Mapping[str, Any]:
         if not connection.offers(FIND_COORDINATORS):
             old: Mapping[str, Any]
@@ -283,8 +278,6 @@ def coordinator(connection: Connection, group: str) -> int:
 
 
 class ShareMember(Heartbeats):
-    """A member of a share group (KIP-932)."""
-
     request_type = message(
         76,
         "ShareGroupHeartbeat",

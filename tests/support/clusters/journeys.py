@@ -15,19 +15,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kafkaform.core.files import hold_lock, replace
-from tests.support.cli.project import Call, Project, manifest
+from tests.support.cli.project import ROOT, Call, Project, manifest
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually
 from tests.support.clusters.group_clients import (
     ConnectWorker,
@@ -80,16 +81,14 @@ class Site:
             return True
         self.met[step] = limit
         call.needs(limit.code)
-        assert limit.line.format(prefix=self.project.prefix) in flat(call.both), call.both
+        assert limit.line.format(prefix=self.project.prefix) in call.words, call.both
         return limit.code == code
 
     @cached_property
     def admin(self) -> AdminClient:
-        """A client of the brokers themselves."""
         return admin_client(self.direct)
 
     def name(self, short: str) -> str:
-        """The full name of a topic or group."""
         return self.project.prefix + short
 
     def fill_topic(self, short: str, partitions: int = 3, records: int = 10, **spec: Any) -> str:
@@ -123,7 +122,6 @@ class Site:
         eventually(self._live, lambda topics: topics is not None and topics.get(short) == own)
 
     def shows_none(self) -> None:
-        """Wait until there is no topic."""
         eventually(self._live, lambda topics: topics == {})
 
     def _live(self) -> dict[str, dict[str, Any]] | None:
@@ -143,7 +141,6 @@ class Site:
         call.needs(0)
 
     def replicas(self, topic: str) -> list[list[int]]:
-        """The brokers of each partition."""
         found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         return [list(found[number].replicas) for number in sorted(found)]
 
@@ -172,11 +169,6 @@ def take(name: str, site: Site) -> str:
     JOURNEYS[name](site)
     assert site.met.keys() == site.limits.keys(), "every limit is met"
     return "; ".join(dict.fromkeys(limit.cell for limit in site.met.values())) or "yes"
-
-
-def flat(text: str) -> str:
-    """A text without its line breaks and columns."""
-    return " ".join(text.split())
 
 
 # --- topics ----------------------------------------------------------------------------------------
@@ -589,15 +581,26 @@ def _skew(site: Site) -> None:
 # --- the table -------------------------------------------------------------------------------------
 
 
-def read_recorded(table: Path, group: str, column: str, name: str) -> str | None:
-    """Return the outcome of a journey in docs/brokers.json; None where nothing is recorded."""
-    content = json.loads(table.read_text("utf-8")) if table.exists() else {}
-    found: str | None = content.get(group, {}).get(column, {}).get(name)
-    return found
+TABLE = ROOT / "docs" / "brokers.json"
+ASKED = os.environ.get("KAFKA_VERSIONS", "").split()
 
 
-def record(table: Path, group: str, column: str, name: str, cell: str) -> None:
-    """Keep what a journey came to, in the order of the journeys; other tests may do so at the same time."""
+def list_taken(daily: str, is_asked: Callable[[str], bool]) -> list[tuple[str, str]]:
+    """Return the brokers and journeys of this run: all on those that are asked for, or a part on one."""
+    brokers = list(filter(is_asked, ASKED)) if ASKED else [daily]
+    return [*product(brokers, JOURNEYS if ASKED else DAILY)]
+
+
+def check_recorded(group: str, column: str, name: str, cell: str) -> None:
+    """Compare what a journey came to with the table, or keep it in the file that is asked for.
+
+    It is kept in the order of the journeys; other tests may do so at the same time.
+    """
+    written = os.environ.get("KAFKAFORM_BROKERS_TABLE")
+    if not written:
+        assert cell == json.loads(TABLE.read_text("utf-8"))[group].get(column, {}).get(name)
+        return
+    table = ROOT / written
     with hold_lock(table.with_suffix(".lock")):
         content = json.loads(table.read_text("utf-8")) if table.exists() else {}
         cells = content.setdefault(group, {}).setdefault(column, {})

@@ -30,8 +30,6 @@ class Load:
     """The records that a producer wrote, and those that a consumer read.
 
     Attributes:
-        topic: The topic.
-        partitions: How many partitions it has.
         written: How many records of each key were handed to the producer.
         acknowledged: The numbers of the records of each key that are in the log for sure, as they were told.
         errors: The errors of writes, and of the consumer.
@@ -49,7 +47,6 @@ class Load:
 
     @property
     def count(self) -> int:
-        """The records that were acknowledged so far."""
         return sum(map(len, list(self.acknowledged.values())))
 
     def moves_on(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from inspect import getclosurevars
 from struct import pack
 from typing import Any
 
-from kafkaform.cluster.wire.message_schema import RequestType, T, read_response
+from kafkaform.cluster.wire import message_schema
+from kafkaform.cluster.wire.message_schema import FieldType, RequestType, T, read_response
 from kafkaform.core.errors import MalformedResponse
 
 TELLING = [
@@ -54,6 +57,42 @@ def varint(number: int) -> bytes:
         out += bytes([number & 0x7F | 0x80])
         number >>= 7
     return out + bytes([number])
+
+
+def schemas_of(request_type: RequestType[Any]) -> tuple[FieldType, FieldType]:
+    """Return the schemas of request and response; KeyError where there are none."""
+    codecs = getclosurevars(request_type.write).nonlocals["codecs"]
+    schemas = getclosurevars(codecs.__wrapped__).nonlocals
+    return schemas["request"], schemas["response"]
+
+
+def sample(of: FieldType, version: int, values: Mapping[str, Any], name: str = "") -> Any:
+    """Return a value of a type: one element in each array, and these values of fields."""
+    if name in values:
+        return values[name]
+    parts = getclosurevars(of).nonlocals
+    if "versioned" in parts:
+        fields = parts["versioned"].items()
+        return {key: sample(field.of, version, values, key) for key, field in fields if field.has(version)}
+    if "of" in parts:
+        element = sample(parts["of"], version, values)
+        return [element] if "nullable" in parts else element
+    return SIMPLE.get(of, 0)
+
+
+SIMPLE: dict[FieldType, Any] = {
+    message_schema.STRING: "t",
+    message_schema.NULLABLE_STRING: None,
+    message_schema.OCTETS: b"octets",
+    message_schema.UUID: bytes(range(16)),
+}
+
+
+def encode(request_type: RequestType[Any], version: int | None = None, **values: Any) -> bytes:
+    """Return an answer with these values of fields, in the highest version if none is given."""
+    version = request_type.versions[1] if version is None else version
+    _, response = schemas_of(request_type)
+    return response(version, version >= request_type.flexible).write(sample(response, version, values))
 
 
 class CountedBytes(bytes):

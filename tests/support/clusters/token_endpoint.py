@@ -33,12 +33,10 @@ class TokenEndpoint:
     """The endpoint's answer, and the requests that it got.
 
     Attributes:
-        port: Where it listens.
         answer: Makes the status and the body of an answer to a client that has shown its secret.
         headers: What goes with each answer.
         asked: The form of each request, by a client with the right secret.
         refused: How many came with a wrong one.
-        scheme: `http` or `https`.
     """
 
     port: int
@@ -50,11 +48,9 @@ class TokenEndpoint:
 
     @property
     def url(self) -> str:
-        """Return the address for clients."""
         return f"{self.scheme}://127.0.0.1:{self.port}/token"
 
     def issue(self, make: Callable[[], str]) -> None:
-        """Answer with tokens that are made so."""
         self.answer = lambda: (200, json.dumps({"access_token": make(), "token_type": "Bearer"}).encode())
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.model import ResourceRef
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, open_connection
 
 
 def make_topic(
@@ -33,12 +33,10 @@ def make_topic(
 
 
 def place_topic(cluster: Cluster, name: str, places: Assignment, **configs: str) -> str:
-    """Create a topic with its replicas in these places, and wait as `make_topic` does."""
     return make_topic(cluster, name, len(places), len(places[0]), places, **configs)
 
 
 def delete_records(servers: str, below: Mapping[tuple[str, int], int]) -> None:
-    """Delete the records of partitions below these offsets."""
     wanted = [TopicPartition(*partition, offset) for partition, offset in below.items()]
     admin = admin_client(servers)
     for future in admin.delete_records(wanted).values():
@@ -46,7 +44,6 @@ def delete_records(servers: str, below: Mapping[tuple[str, int], int]) -> None:
 
 
 def delete_topic(servers: str, name: str) -> None:
-    """Delete a topic, and wait until it is gone."""
     admin = admin_client(servers)
     admin.delete_topics([name])[name].result(TIMEOUT_S)
     eventually(lambda: admin.list_topics(timeout=TIMEOUT_S).topics, lambda topics: name not in topics)
@@ -76,9 +73,10 @@ def alter_configs(
             future.result(TIMEOUT_S)
 
 
-def read_replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:
-    """Return the replicas of partition 0 as metadata shows them, and those in sync."""
-    admin = admin_client(kafka3.bootstrap_servers)
-    described = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name]
-    partition = described.result(TIMEOUT_S).partitions[0]
-    return [node.id for node in partition.replicas], [node.id for node in partition.isr]
+def alter_all_brokers(servers: str, name: str, value: str | None) -> None:
+    """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
+    config = {"name": name, "operation": int(value is None), "value": value}
+    request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
+    with open_connection(servers) as connection:
+        answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
+    assert [response["error_code"] for response in answer["resources"]] == [0]

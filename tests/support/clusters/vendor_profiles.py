@@ -68,7 +68,8 @@ def _ignoring(configs: Collection[str]) -> Policy:
 
 def _replicas(item: dict[str, Any]) -> int:
     """The replication factor that a topic is created with; -1 for the brokers' default."""
-    return len(item["assignments"][0]["brokers"]) if item["assignments"] else int(item["replicas"])
+    places = item["assignments"]
+    return len(places[0]["replicas"]) if places else int(item["replication_factor"])
 
 
 def _replicas_are(wanted: Callable[[int], bool], code: int, message: str) -> Policy:

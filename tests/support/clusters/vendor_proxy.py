@@ -19,16 +19,17 @@ from struct import iter_unpack, pack, unpack, unpack_from
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypeAlias
 
+from kafkaform.cluster.wire import messages
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
+    ERROR,
     INT8,
-    INT16,
     INT32,
     NULLABLE_STRING,
     STRING,
-    UUID,
     Codec,
     FieldType,
+    RequestType,
     array,
     encode_length,
     read_uvarint,
@@ -37,6 +38,7 @@ from kafkaform.cluster.wire.message_schema import (
     struct,
 )
 from kafkaform.devcluster.ports import is_free
+from tests.support.clusters.responses import schemas_of
 
 HOST = "127.0.0.1"
 LARGEST = 100 << 20
@@ -71,46 +73,23 @@ class Api(NamedTuple):
     results: str
 
 
+def _api(request_type: RequestType[Any], items: str = "topics", results: str = "topics") -> Api:
+    return Api(request_type.flexible, *schemas_of(request_type), items, results)
+
+
 _NULL = (DESCRIBE_CONFIGS, CREATE_PARTITIONS)
 _CONFIG = {"name": STRING, "value": NULLABLE_STRING}
-_ERROR = {"error_code": INT16, "error_message": NULLABLE_STRING}
-_RESOURCE = {**_ERROR, "type": INT8, "name": STRING}
-_NO_ID = bytes(16)
-
+_DESCRIBED = struct(
+    **_CONFIG,
+    read_only=BOOLEAN,
+    source=INT8,
+    sensitive=BOOLEAN,
+    synonyms=array(struct(**_CONFIG, source=INT8)),
+    type=since(3, INT8, 0),
+    documentation=since(3, NULLABLE_STRING),
+)
 APIS = {
-    CREATE_TOPICS: Api(
-        5,
-        struct(
-            topics=array(
-                struct(
-                    name=STRING,
-                    partitions=INT32,
-                    replicas=INT16,
-                    assignments=array(struct(index=INT32, brokers=array(INT32))),
-                    configs=array(struct(**_CONFIG)),
-                )
-            ),
-            timeout_ms=INT32,
-            validate_only=BOOLEAN,
-        ),
-        struct(
-            throttle_ms=INT32,
-            topics=array(
-                struct(
-                    name=STRING,
-                    topic_id=since(7, UUID, _NO_ID),
-                    **_ERROR,
-                    partitions=since(5, INT32, -1),
-                    replicas=since(5, INT16, -1),
-                    configs=since(
-                        5, array(struct(**_CONFIG, read_only=BOOLEAN, source=INT8, sensitive=BOOLEAN)), ()
-                    ),
-                )
-            ),
-        ),
-        "topics",
-        "topics",
-    ),
+    CREATE_TOPICS: _api(messages.CREATE_TOPICS),
     DESCRIBE_CONFIGS: Api(
         4,
         struct(
@@ -120,83 +99,16 @@ APIS = {
         ),
         struct(
             throttle_ms=INT32,
-            results=array(
-                struct(
-                    **_RESOURCE,
-                    configs=array(
-                        struct(
-                            **_CONFIG,
-                            read_only=BOOLEAN,
-                            source=INT8,
-                            sensitive=BOOLEAN,
-                            synonyms=array(struct(**_CONFIG, source=INT8)),
-                            type=since(3, INT8, 0),
-                            documentation=since(3, NULLABLE_STRING),
-                        )
-                    ),
-                )
-            ),
+            results=array(struct(**ERROR, type=INT8, name=STRING, configs=array(_DESCRIBED))),
         ),
         "resources",
         "results",
     ),
-    CREATE_PARTITIONS: Api(
-        2,
-        struct(
-            topics=array(
-                struct(
-                    name=STRING, count=INT32, assignments=array(struct(brokers=array(INT32)), nullable=True)
-                )
-            ),
-            timeout_ms=INT32,
-            validate_only=BOOLEAN,
-        ),
-        struct(throttle_ms=INT32, results=array(struct(name=STRING, **_ERROR))),
-        "topics",
-        "results",
-    ),
-    INCREMENTAL_ALTER_CONFIGS: Api(
-        1,
-        struct(
-            resources=array(
-                struct(
-                    type=INT8,
-                    name=STRING,
-                    configs=array(struct(name=STRING, operation=INT8, value=NULLABLE_STRING)),
-                )
-            ),
-            validate_only=BOOLEAN,
-        ),
-        struct(throttle_ms=INT32, responses=array(struct(**_RESOURCE))),
-        "resources",
-        "responses",
-    ),
-    DESCRIBE_LOG_DIRS: Api(
-        2,
-        struct(),
-        # What a cluster that denies it answers: from version 3 on with the code, before with no directory.
-        struct(throttle_ms=INT32, error_code=since(3, INT16), results=array(struct())),
-        "",
-        "results",
-    ),
-    ALTER_REASSIGNMENTS: Api(
-        0,
-        struct(
-            timeout_ms=INT32,
-            topics=array(
-                struct(
-                    name=STRING, partitions=array(struct(index=INT32, replicas=array(INT32, nullable=True)))
-                )
-            ),
-        ),
-        struct(
-            throttle_ms=INT32,
-            **_ERROR,
-            responses=array(struct(name=STRING, partitions=array(struct(index=INT32, **_ERROR)))),
-        ),
-        "topics",
-        "responses",
-    ),
+    CREATE_PARTITIONS: _api(messages.CREATE_PARTITIONS),
+    INCREMENTAL_ALTER_CONFIGS: _api(messages.ALTER_CONFIGS, "resources", "resources"),
+    # What a cluster that denies it answers: from version 3 on with the code, before with no directory.
+    DESCRIBE_LOG_DIRS: _api(messages.LOG_DIRS, "", "results"),
+    ALTER_REASSIGNMENTS: _api(messages.ALTER_REASSIGNMENTS),
 }
 
 
@@ -208,8 +120,6 @@ def _codec(of: FieldType, api: Api, version: int) -> Codec:
 
 
 class Refusal(NamedTuple):
-    """An error that a service answers with."""
-
     code: int
     message: str
 
@@ -223,7 +133,6 @@ class Profile:
     """The versions and limits of a service.
 
     Attributes:
-        name: Its name.
         offered: The versions of each request that it has; None for those of the brokers.
         hidden: Requests that it does not have, where `offered` is None or names them.
         capped: The highest versions of requests, where `offered` is None.
@@ -359,8 +268,6 @@ class _HungUp(OSError):  # noqa: N818
 
 @dataclass
 class _Pending:
-    """A request that waits for its answer."""
-
     key: int
     version: int
     results: list[dict[str, Any]]
@@ -509,7 +416,7 @@ class _Exchange:
 def _result(item: Mapping[str, Any], code: int, message: str | None) -> dict[str, Any]:
     """The answer to an item of a request, with all fields that it may have."""
     error = {"error_code": code, "error_message": message}
-    return {"topic_id": _NO_ID, **item, **error, "configs": (), "partitions": -1, "replicas": -1}
+    return {**item, **error, "topic_id": bytes(16), "configs": (), "partitions": -1, "replication_factor": -1}
 
 
 def _denial(key: int, version: int, request: Mapping[str, Any], denied: Refusal) -> dict[str, Any]:
@@ -521,7 +428,7 @@ def _denial(key: int, version: int, request: Mapping[str, Any], denied: Refusal)
         {**topic, "partitions": [{**partition, **error} for partition in topic["partitions"]]}
         for topic in request["topics"]
     ]
-    return {"throttle_ms": 0, **error, "responses": topics}
+    return {"throttle_ms": 0, **error, "topics": topics}
 
 
 def _send(writer: asyncio.StreamWriter, message: bytes) -> None:

@@ -5,25 +5,19 @@ What follows for its health is computed here, too.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from kafkaform.core.acls import Acl
 from kafkaform.core.health import Health, LogDir, Quorum, Voter
-from kafkaform.core.partitions import PartitionState
+from kafkaform.core.partitions import Broker, LogSpan, PartitionState, Replicas, TopicPartition
 from kafkaform.core.values import replace
+from kafkaform.resources.client_quota.entity import QuotaEntity
 from tests.support.memory_cluster import coordinator
-from tests.support.memory_cluster.coordinator import NO_GROUP, Log
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from kafkaform.core.acls import Acl
-    from kafkaform.core.partitions import Broker, LogSpan, Replicas, TopicPartition
-    from kafkaform.resources.client_quota.entity import QuotaEntity
-    from tests.support.memory_cluster.controller import Move, Topic
-    from tests.support.memory_cluster.coordinator import GroupRecord
-    from tests.support.memory_cluster.users import StoredCredential
-
+from tests.support.memory_cluster.controller import Move, Topic
+from tests.support.memory_cluster.coordinator import NO_GROUP, GroupRecord, Log
+from tests.support.memory_cluster.users import StoredCredential
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -93,20 +87,13 @@ def put(store: dict[K, Mapping[str, V]], key: K, values: Mapping[str, V]) -> Non
 
 @dataclass(slots=True)
 class Contents:
-    """The present contents.
+    """The present contents; what has nothing is not here.
 
     Attributes:
-        topics: By name.
-        groups: By name; those of which nothing is left are not here.
-        logs: By partition; one that nothing was ever written to is not here.
         stopped: The ids of the brokers that are down, in the order in which they stopped.
-        moves: The reassignments that are running.
         steps: How many steps it takes to fill a new replica.
         led: Who leads partitions that kept their leader when the order of their replicas changed.
         rates: The dynamic configs of brokers, by id.
-        quotas: The limits of each entity; one without any is not here.
-        acls: The ACLs.
-        users: The stored credentials of each user, by mechanism; one without any is not here.
         coordinated: Whether coordinators are up, and so learn of deletions of topics.
     """
 
@@ -124,7 +111,6 @@ class Contents:
     coordinated: bool = True
 
     def copy(self) -> Contents:
-        """A copy that later changes do not reach."""
         return replace(
             self,
             topics=dict(self.topics),
@@ -160,7 +146,6 @@ class Contents:
             self.led[partition] = leader
 
     def put_group(self, name: str, group: GroupRecord) -> None:
-        """Keep what is left of a group."""
         if group == NO_GROUP:
             self.groups.pop(name, None)
         else:
@@ -190,7 +175,6 @@ class Contents:
         )
 
     def states(self, topic: str) -> tuple[PartitionState, ...]:
-        """The same for all partitions of a topic."""
         return tuple(map(self.state, self.partitions(topic)))
 
     def spans(

@@ -8,25 +8,18 @@ from __future__ import annotations
 import re
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.config_values import ConfigType
+from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import RequestRejected
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.partitions import Replicas
 from kafkaform.core.values import replace
-from kafkaform.resources.replicas.layout import Reassignment
+from kafkaform.resources.replicas.layout import Assignment, Reassignment
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.operations import Operation
-    from kafkaform.core.partitions import Replicas
-    from kafkaform.resources.replicas.layout import Assignment
-
 
 TopicOperation: TypeAlias = CreateTopic | AlterConfigs | AddPartitions | DeleteTopic
 """The operations on a topic."""
@@ -208,11 +201,6 @@ def _build_topic(
     _check_name(name)
     if name in topics:
         raise build_rejection("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
-    # The names of metrics have no dots, but underscores in their place.
-    metric = name.replace(".", "_")
-    for topic in topics if "_" in metric else ():
-        if topic.replace(".", "_") == metric:
-            raise build_rejection("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {topic}")
     configs = {config: _store_topic_config(config, value) for config, value in operation.configs.items()}
     if replicas == 0 or replicas < -1:
         raise build_rejection("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")

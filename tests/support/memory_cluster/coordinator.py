@@ -1,54 +1,32 @@
 """The rules of a coordinator for groups in memory, and logs: pure, answered as real brokers answer.
 
-The codes, and the limits of stock brokers for configs of groups, were seen on Apache Kafka 4.3.1.
+The codes were seen on Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.offset_spec import Earliest, InitialSpec, Latest, parse_initial, time_of
 from kafkaform.core.operations import AlterConfigs
-from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.core.partitions import LogSpan, TimedOffset, TopicPartition
+from kafkaform.core.transactions import OpenTransaction, ProducerState
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.memory_cluster.controller import build_rejection, store_config
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kafkaform.core.errors import RequestRejected
-    from kafkaform.core.model import ResourceRef
-    from kafkaform.core.offset_spec import InitialSpec
-    from kafkaform.core.partitions import TopicPartition
-    from kafkaform.core.transactions import OpenTransaction, ProducerState
-
-
 GroupOperation: TypeAlias = AlterConfigs | CommitInitialOffsets | ResetOffsets | DeleteGroup
 """The operations on a group."""
 
 _ASSIGNORS = {"classic": "range", "consumer": "uniform", "share": "simple"}
-
-# The ends of group.{consumer,share,streams}.{min,max}.*, which a broker may set otherwise.
-_LIMITS: dict[str, tuple[int, int]] = {
-    f"{protocol}.{name}": limits
-    for protocol in ("consumer", "share", "streams")
-    for name, limits in {
-        "assignment.interval.ms": (0, 15_000),
-        "heartbeat.interval.ms": (5_000, 15_000),
-        "session.timeout.ms": (45_000, 60_000),
-    }.items()
-} | {
-    "share.delivery.count.limit": (2, 10),
-    "share.partition.max.record.locks": (100, 4_000),
-    "share.record.lock.duration.ms": (15_000, 60_000),
-    "streams.num.standby.replicas": (0, 2),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +34,9 @@ class Log:
     """The log of one partition.
 
     Attributes:
-        start: The first offset that can be read.
-        end: The offset after the last record.
         batches: The first offset of each batch and the time of all its records, in milliseconds since 1970.
-        transaction: The transaction that is open; None if none is.
+        transaction: The transaction that is open.
         transactional: Whether there ever was one.
-        producers: The states of its idempotent and transactional producers.
     """
 
     start: int = 0
@@ -126,11 +101,6 @@ class GroupRecord:
 
     Attributes:
         known: Whether a coordinator knows it; one that has only configs is not known.
-        protocol: Its protocol.
-        state: Kafka's word for its state.
-        assignor: The assignor in use.
-        members: Its members.
-        offsets: Its committed offsets.
         configs: Its own configs, which outlive it.
         joined: Whether it ever had a member.
     """
@@ -158,7 +128,10 @@ def result(
     match operation:
         case AlterConfigs():
             kept = {name: value for name, value in before.configs.items() if name not in operation.unset}
-            given = {name: _store_group_config(name, value) for name, value in operation.set.items()}
+            given = {
+                name: store_config(kafka_configs.group_configs(), "group", name, value)
+                for name, value in operation.set.items()
+            }
             return replace(before, configs={**kept, **given}), None
         case CommitInitialOffsets(ref=ref, topics=topics):
             _check_inactive(ref.name, before)
@@ -326,18 +299,3 @@ def _check_inactive(name: str, group: GroupRecord) -> None:
 
 def _commit_offsets(before: GroupRecord, offsets: Mapping[TopicPartition, int]) -> GroupRecord:
     return replace(before, known=True, offsets={**before.offsets, **offsets}) if offsets else before
-
-
-def _store_group_config(name: str, text: str) -> str:
-    value = store_config(kafka_configs.group_configs(), "group", name, text)
-    if name in _LIMITS:
-        least, greatest = _LIMITS[name]
-        protocol, _, config = name.partition(".")
-        for bound, side, beyond in (
-            ("greater", "min", int(value) < least),
-            ("less", "max", int(value) > greatest),
-        ):
-            if beyond:
-                limit = f"group.{protocol}.{side}.{config}"
-                raise build_rejection("INVALID_CONFIG", f"{name} must be {bound} than or equal to {limit}")
-    return value

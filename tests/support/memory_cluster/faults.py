@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.lock import Holder, acquire_lock, lock_lost_error
+from kafkaform.core.errors import ClusterError, PermissionDenied
+from kafkaform.core.health import LogDir
+from kafkaform.core.lock import Guard, Holder, acquire_lock, lock_lost_error
+from kafkaform.core.model import ResourceRef
+from kafkaform.core.partitions import Broker, TopicPartition
+from kafkaform.core.progress import Progress
 from kafkaform.core.transactions import OpenTransaction, ProducerState
 from kafkaform.core.values import replace
 from kafkaform.resources import KINDS
+from kafkaform.resources.groups import Member
 from tests.support.memory_cluster import controller, coordinator
 from tests.support.memory_cluster.contents import Contents
 from tests.support.memory_cluster.coordinator import NO_GROUP, Log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.health import LogDir
-    from kafkaform.core.lock import Guard
-    from kafkaform.core.model import ResourceRef
-    from kafkaform.core.partitions import Broker, TopicPartition
-    from kafkaform.core.progress import Progress
-    from kafkaform.resources.groups import Member
 
 
 class MemoryLock:

@@ -7,7 +7,9 @@ can make it lag, hide, deny and fail (see `FaultInjection`), and sees in `execut
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Self
 
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC, make_audit_topic_creation
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides, refuse_moves, reject_duplicates
@@ -15,7 +17,8 @@ from kafkaform.cluster.schema_registry import SchemaRegistry
 from kafkaform.cluster.services import Services
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, LockLost
-from kafkaform.core.lock import unguarded
+from kafkaform.core.health import Health
+from kafkaform.core.lock import Guard, Holder, unguarded
 from kafkaform.core.model import (
     CONFIG_PREFIX,
     DataSize,
@@ -27,7 +30,9 @@ from kafkaform.core.model import (
     State,
     merge_observations,
 )
-from kafkaform.core.partitions import Broker
+from kafkaform.core.operations import Operation
+from kafkaform.core.partitions import Broker, LogSpan, TimedOffset, TopicPartition
+from kafkaform.core.progress import Progress
 from kafkaform.core.transactions import ProducerReading, TransactionReading
 from kafkaform.core.values import replace
 from kafkaform.resources import KINDS, group_ref, is_topic
@@ -41,24 +46,11 @@ from kafkaform.resources.topic.operations import CreateTopic
 from kafkaform.resources.user import UserKind
 from kafkaform.resources.user.risk import OwnLogin
 from tests.support.memory_cluster import controller, coordinator
-from tests.support.memory_cluster.contents import health_of
+from tests.support.memory_cluster.contents import Contents, health_of
 from tests.support.memory_cluster.faults import denial
-from tests.support.memory_cluster.registry import EFFECTS, READERS, World
+from tests.support.memory_cluster.registry import EFFECTS, READERS, Accepted, Effect, World
 from tests.support.memory_cluster.replicas import MovingReplicas
 from tests.support.schema_registry import MemoryRegistry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from kafkaform.core.health import Health
-    from kafkaform.core.lock import Guard, Holder
-    from kafkaform.core.operations import Operation
-    from kafkaform.core.partitions import LogSpan, TimedOffset, TopicPartition
-    from kafkaform.core.progress import Progress
-    from tests.support.memory_cluster.contents import Contents
-    from tests.support.memory_cluster.registry import Accepted, Effect
-
 
 _OFFSET_RETENTION_MS = 7 * 24 * 3_600_000  # offsets.retention.minutes of a stock broker
 _BROKERS = (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
@@ -69,14 +61,12 @@ class MemoryCluster(MovingReplicas):
 
     Args:
         cluster_id: The id that the cluster gives itself.
-        brokers: Its brokers; there are no more replicas of a partition than these.
+        brokers: Its brokers.
         defaults: The brokers' defaults of topic configs where they differ from Kafka's own.
         now_ms: Tells the time, in milliseconds since 1970.
 
     Attributes:
         executed: Every operation that was carried out, in order.
-        authorizer_settings: The settings of the authorizer, and the principal of this account.
-        own_login: The SCRAM login of this account.
     """
 
     def __init__(

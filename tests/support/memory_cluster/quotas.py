@@ -5,20 +5,12 @@ The codes and texts were seen on Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from kafkaform.resources.client_quota.entity import parse_entity
+from kafkaform.resources.client_quota.entity import QuotaEntity, parse_entity
+from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.client_quota.spec import keys_of, value_text
 from tests.support.memory_cluster.controller import build_rejection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.resources.client_quota.entity import QuotaEntity
-    from kafkaform.resources.client_quota.operations import AlterQuota
-
-_ADDRESS = re.compile(r"[0-9.]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*|localhost", re.ASCII)
 
 
 def result(
@@ -29,9 +21,6 @@ def result(
         entity = parse_entity(operation.ref.name)
     except ValueError as error:
         raise build_rejection("INVALID_REQUEST", str(error)) from error
-    address = dict(entity.parts).get("ip")
-    if address is not None and not _ADDRESS.fullmatch(address):
-        raise build_rejection("INVALID_REQUEST", f"{address} is not a valid IP or resolvable host.")
     known = keys_of(entity)
     for name in operation.set:
         if name not in known:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.model import CONFIG_PREFIX, Observed
-from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.model import CONFIG_PREFIX, Observed, ResourceRef, State
+from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.secrets import Reference
 from kafkaform.resources.access import AccessKind, observe_access
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RemoveDenials, RevokeAccess
 from kafkaform.resources.client_quota import ClientQuotaKind, observe_quota
@@ -23,34 +26,15 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, Del
 from kafkaform.resources.user import UserKind, observe_user
 from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
 from tests.support.memory_cluster import controller, coordinator, quotas, users
-from tests.support.memory_cluster.contents import put
+from tests.support.memory_cluster.contents import Contents, put
 from tests.support.memory_cluster.coordinator import NO_GROUP
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.core.model import ResourceRef, State
-    from kafkaform.core.operations import Operation
-    from kafkaform.core.secrets import Reference
-    from tests.support.memory_cluster.contents import Contents
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The contents that readers and effects may look at.
-
-    Attributes:
-        contents: What the cluster holds.
-        brokers: The ids of its brokers.
-        defaults: By kind, the brokers' defaults of configs.
-        now_ms: Tells the time, in milliseconds since 1970.
-        number: Counts the topics that were made.
-        sees: Whether this account sees a topic.
-        declared: The values that resources should have.
-    """
+    """The contents that readers and effects may look at, and what this account sees and declares."""
 
     contents: Contents
     brokers: Sequence[int]
@@ -72,7 +56,6 @@ class MemoryReader(NamedTuple):
 
 
 def _observe_topic(ref: ResourceRef, world: World) -> Observed:
-    """Return a topic, with where its replicas are, or will be."""
     topic = world.contents.topics[ref.name]
     own, inherited = _prefix_configs(topic.configs), _prefix_configs(world.defaults[ref.kind])
     moves = world.contents.moves.items()
@@ -98,7 +81,6 @@ def _observe_group(ref: ResourceRef, world: World) -> Observed:
 
 
 def _observe_user(ref: ResourceRef, world: World) -> Observed:
-    """Return a user, with its declared passwords compared."""
     stored = world.contents.users[ref.name]
     live = {mechanism: credential.iterations for mechanism, credential in stored.items()}
 
@@ -133,13 +115,7 @@ def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 class Accepted(NamedTuple):
-    """The effect of an accepted operation on its resource.
-
-    Attributes:
-        put: Puts it into the contents.
-        records: How many records a controller writes for it.
-        problem: What of it is refused, if not all is done.
-    """
+    """What puts an accepted operation into the contents, and what of it is refused, if not all is done."""
 
     put: Callable[[Contents], None]
     records: int

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkaform.cluster.protocol import make_broker_down_error
 from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.health import LogDir, ThrottleConfigs
-from kafkaform.core.lock import unguarded
+from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import ResourceRef
+from kafkaform.core.partitions import Broker, Replicas, TopicPartition
 from kafkaform.core.values import replace
 from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.layout import Layout
@@ -24,16 +25,8 @@ from kafkaform.resources.replicas.moves import (
 )
 from tests.support.memory_cluster import controller
 from tests.support.memory_cluster.contents import volumes_of
-from tests.support.memory_cluster.controller import cancel_move, start_move
+from tests.support.memory_cluster.controller import Topic, cancel_move, start_move
 from tests.support.memory_cluster.faults import FaultInjection, denial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from kafkaform.core.lock import Guard
-    from kafkaform.core.partitions import Broker, Replicas, TopicPartition
-    from tests.support.memory_cluster.controller import Topic
-
 
 CLUSTER = ResourceRef("Cluster", "kafka-cluster")
 """The resource that reassignments, elections and rates need a right on."""
@@ -197,7 +190,6 @@ class MovingReplicas(FaultInjection):
     def _each(
         self, partitions: Iterable[TopicPartition], send: Callable[[TopicPartition], None], guard: Guard
     ) -> dict[TopicPartition, ClusterError | None]:
-        """Ask for one thing of partitions, in one request."""
         outcomes: dict[TopicPartition, ClusterError | None] = dict.fromkeys(partitions)
         try:
             guard()

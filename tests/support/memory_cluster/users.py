@@ -5,9 +5,11 @@ The codes and texts were seen on Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import pbkdf2_hmac
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kafkaform.core.errors import ClusterError
 from kafkaform.core.secrets import Reference, UnreadableSecret, read_secret
 from kafkaform.resources.user.credential import (
     HASHES,
@@ -16,13 +18,8 @@ from kafkaform.resources.user.credential import (
     parse_credential,
     salt_password,
 )
+from kafkaform.resources.user.operations import AlterCredentials
 from tests.support.memory_cluster.controller import build_rejection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkaform.core.errors import ClusterError
-    from kafkaform.resources.user.operations import AlterCredentials
 
 
 class StoredCredential(NamedTuple):

@@ -13,7 +13,6 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from struct import pack, unpack
 from threading import Thread
 from typing import Any
@@ -24,8 +23,9 @@ from kafkaform.cluster.kafka.reassignments import elect_leaders, read_running
 from kafkaform.cluster.transport.broker_socket import IN_FLIGHT, BrokerSocket, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.large_responses import METADATA_SCHEMA
 from kafkaform.cluster.wire.message_schema import RequestType
-from kafkaform.config.client_properties import to_transport
+from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -39,7 +39,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
-from tests.support.clusters.certificates import self_signed
+from tests.support.clusters.responses import encode
 from tests.support.plans.scenes import read_log_lines
 
 
@@ -55,8 +55,8 @@ VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3), 1_001: (0, 1), 1_
 
 
 def told_versions(offered: Mapping[int, tuple[int, int]] = VERSIONS) -> bytes:
-    each = b"".join(pack(">hhh", key, least, most) for key, (least, most) in offered.items())
-    return pack(">hi", 0, len(offered)) + each + bytes(4)
+    keys = [{"key": key, "least": least, "most": most} for key, (least, most) in offered.items()]
+    return encode(API_VERSIONS, api_keys=keys)
 
 
 class Broker:
@@ -171,7 +171,6 @@ def open_socket(server: Broker) -> BrokerSocket:
 
 
 def stopped_broker() -> Broker:
-    """A broker at whose address nobody listens any more."""
     with broker(lambda *_: b"") as gone:
         return gone
 
@@ -184,7 +183,6 @@ def brokers(*servers: Broker | str) -> Brokers:
 def socket_to(
     answer: Callable[[int, bytes], object], **options: Any
 ) -> Iterator[tuple[Broker, BrokerSocket]]:
-    """A broker, and a connection to it."""
     with broker(answer, **options) as server:
         item = open_socket(server)
         yield server, item
@@ -193,7 +191,6 @@ def socket_to(
 
 @contextmanager
 def start_cluster(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[tuple[Broker, Brokers]]:
-    """A broker, and the connections to its cluster."""
     with broker(answer, **options) as server:
         cluster = brokers(server)
         yield server, cluster
@@ -276,14 +273,6 @@ def test_slow_tls_handshake_times_out() -> None:
         Thread(target=lambda: head.to(server.accept()[0], 0), daemon=True).start()
         with pytest.raises(ClusterError, match="timed out"):
             BrokerSocket(server.getsockname(), tls, connect_s=0.2)
-
-
-def test_only_addresses_of_configured_family_are_used() -> None:
-    with broker(lambda *_: b"") as server:
-        place = ("localhost", server.address[1])
-        BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET)).close()
-        with pytest.raises(ClusterError):
-            BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET6))
 
 
 def test_memory_grows_with_received_bytes() -> None:
@@ -406,14 +395,10 @@ def test_silent_bootstrap_server_leaves_time_for_next(monkeypatch: pytest.Monkey
 
 
 def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
-    each = b"".join(
-        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", value.address[1]) + b"\x00\x00"
-        for number, value in brokers
-    )
-    no_topics_no_tags = b"\x01\x00"
-    return (
-        bytes(4) + bytes([len(brokers) + 1]) + each + b"\x03id" + pack(">i", controller) + no_topics_no_tags
-    )
+    places = [
+        {"id": number, "host": "127.0.0.1", "port": each.address[1], "rack": None} for number, each in brokers
+    ]
+    return encode(METADATA_SCHEMA, brokers=places, controller=controller, topics=())
 
 
 @contextmanager
@@ -510,31 +495,6 @@ def test_response_of_interrupted_request_is_discarded(monkeypatch: pytest.Monkey
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
 
 
-def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
-    self_signed(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
-    with socket.create_server(("127.0.0.2", 0)) as server:
-
-        def shake() -> None:
-            client, _ = server.accept()
-            with client, pytest.raises(ssl.SSLError), context.wrap_socket(client, server_side=True):
-                raise AssertionError("the client trusted it")
-
-        thread = Thread(target=shake, daemon=True)
-        thread.start()
-        settings = to_transport(
-            {
-                "bootstrap.servers": f"127.0.0.2:{server.getsockname()[1]}",
-                "security.protocol": "SSL",
-                "ssl.ca.location": str(tmp_path / "certificate.pem"),
-            }
-        )
-        with pytest.raises(ClusterError, match="certificate is not trusted: IP address mismatch"):
-            Brokers(settings).read_api_versions()
-        thread.join(60)
-
-
 def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
@@ -590,13 +550,6 @@ def test_change_with_lost_response_is_not_repeated() -> None:
         assert len(server.heard) == 2
 
 
-def test_lost_response_of_a_named_broker_is_unknown() -> None:
-    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
-        cluster.read_api_versions(1)
-        assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
-        assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
-
-
 def test_change_is_sent_on_a_new_connection() -> None:
     answers: list[object] = [b"first", b"second"]
     with start_cluster(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
@@ -609,30 +562,16 @@ def test_change_is_sent_on_a_new_connection() -> None:
         assert len(server.heard) == 2
 
 
-def test_known_broker_replaces_the_bootstrap_server() -> None:
-    with broker(lambda *_: b"two") as second:
-        with broker(
-            lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one", answers_each=1
-        ) as first:
-            cluster = brokers(first)
-            assert cluster.send(ECHO, [b""], 2) == [b"two"]
-        assert cluster.send(ECHO, [b""]) == [b"two"]
-        cluster.close()
-
-
 # --- logins ----------------------------------------------------------------------------------------
 
 
 def handshake(error: int, *mechanisms: str) -> bytes:
-    names = b"".join(pack(">h", len(name)) + name.encode() for name in mechanisms)
-    return pack(">hi", error, len(mechanisms)) + names
+    return encode(SASL_HANDSHAKE, error_code=error, mechanisms=mechanisms)
 
 
-def encode_authentication(
-    words: bytes, lifetime_ms: int = 0, error: int = 0, told: str | None = None
-) -> bytes:
-    text = pack(">h", -1) if told is None else pack(">h", len(told)) + told.encode()
-    return pack(">h", error) + text + pack(">i", len(words)) + words + pack(">q", lifetime_ms)
+def encode_authentication(lifetime_ms: int = 0, error: int = 0, told: str | None = None) -> bytes:
+    values = {"auth_bytes": b"", "session_lifetime_ms": lifetime_ms}
+    return encode(SASL_AUTHENTICATE, 1, error_code=error, error_message=told, **values)
 
 
 def logging_in(server: Broker) -> Brokers:
@@ -648,7 +587,6 @@ def asking_for_logins(answer: Callable[[int, bytes], object]) -> Iterator[Broker
 
 @contextmanager
 def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, Brokers]]:
-    """A broker that asks for logins, and the connections to its cluster."""
     with asking_for_logins(answer) as server:
         cluster = logging_in(server)
         yield server, cluster
@@ -656,7 +594,7 @@ def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, 
 
 
 def test_login_precedes_requests() -> None:
-    answers = [handshake(0), encode_authentication(b""), b"here"]
+    answers = [handshake(0), encode_authentication(), b"here"]
     with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
     assert [(key, version, body) for key, version, _, body in server.heard] == [
@@ -672,7 +610,7 @@ def test_login_precedes_requests() -> None:
         ([handshake(33, "X", "Y")], "does not support PLAIN, only: X, Y", ""),
         ([handshake(34)], "has no SASL login", "security.protocol: PLAINTEXT"),
         (
-            [handshake(0), encode_authentication(b"", error=58, told="Failed\nlogin: no such user")],
+            [handshake(0), encode_authentication(error=58, told="Failed\nlogin: no such user")],
             "refused: Failed login: no such user",
             "",
         ),
@@ -699,7 +637,7 @@ def test_login_is_renewed_before_session_ends(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
-        return {17: handshake(0), 36: encode_authentication(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
+        return {17: handshake(0), 36: encode_authentication(lifetime_ms=1_000_000), 1_000: b"here"}[key]
 
     with logged_in(answer) as (server, cluster):
         for ahead[0] in (0.0, 100.0, 750.0):
@@ -730,16 +668,6 @@ def test_large_requests_and_responses_do_not_deadlock() -> None:
     with socket_to(lambda _, body: body * 3) as (_, first):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
         assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
-
-
-def test_abandoned_connection_is_opened_again() -> None:
-    with start_cluster(lambda *_: b"here") as (_, cluster):
-        assert cluster.send(ECHO, [b""]) == [b"here"]
-        used = cluster._open[None]
-        used.close()
-        with pytest.raises(HungUpError, match="was closed"):
-            used.send(ECHO, [b""])
-        assert cluster.send(ECHO, [b""]) == [b"here"]
 
 
 def test_election_follows_the_controller() -> None:
@@ -794,40 +722,6 @@ def test_ctrl_c_does_not_wait_for_silent_broker() -> None:
         assert time.monotonic() - begun < 60
 
 
-def test_request_after_failure_uses_new_connection() -> None:
-    """The connection is closed under it, as it is out of step."""
-    answers: list[object] = [..., b"second"]
-    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (
-        server,
-        cluster,
-    ):
-        cluster.read_api_versions(1)
-        messages: list[object] = []
-
-        def ask_first() -> None:
-            with pytest.raises(OutcomeUnknown):
-                cluster.send(ECHO, [b""], 1, timeout_s=0.5)
-            messages.append("first")
-
-        thread = Thread(target=ask_first, daemon=True)
-        thread.start()
-        while not any(key == ECHO.key for key, *_ in server.heard):
-            time.sleep(0.01)
-        assert cluster.send(ECHO, [b""], 1) == [b"second"]
-        thread.join(60)
-        assert messages == ["first"]
-
-
-def test_malformed_response_leaves_a_change_unknown() -> None:
-    damaged: RequestType[bytes] = RequestType(
-        1_002, "Change", (0, 0), 1, return_body, lambda *_: [][0], changes=True
-    )
-    with start_cluster(lambda *_: b"") as (server, cluster):
-        with pytest.raises(OutcomeUnknown, match="malformed answer to Change v0"):
-            cluster.send(damaged, [b""])
-        assert len(server.heard) == 1
-
-
 def test_login_has_single_deadline(ahead: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 60.0)
 
@@ -840,12 +734,3 @@ def test_login_has_single_deadline(ahead: list[float], monkeypatch: pytest.Monke
     late = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
     with asking_for_logins(answer) as server, late:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
-
-
-def test_unexpected_error_of_one_broker_is_raised() -> None:
-    broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], return_body)
-    with (
-        start_cluster(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),
-        pytest.raises(IndexError),
-    ):
-        cluster.send_to_each(broken, b"", 1.0)

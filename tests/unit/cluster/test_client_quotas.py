@@ -14,7 +14,6 @@ from kafkaform.cluster.wire.messages import DESCRIBE_QUOTAS
 from kafkaform.core.errors import ClusterError, LockLost, NotOffered, OutcomeUnknown, PermissionDenied
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Observation, ResourceRef
-from kafkaform.resources.client_quota.entity import QuotaEntity
 from kafkaform.resources.client_quota.operations import AlterQuota
 
 ALICE = ResourceRef("ClientQuota", "user=alice")
@@ -75,23 +74,6 @@ def test_quotas_are_read_in_one_request() -> None:
     assert [entity.name for entity in quotas] == ["user=<default>,client-id=app"]
     unknown = observe_quotas(build_describe_response(({"zone": "a"}, {})))
     assert (unknown.inventory, [note.code for note in unknown.diagnostics]) == (frozenset(), ["KF433"])
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (10.0, "10"),
-        (0.1, "0.1"),
-        (12.5, "12.5"),
-        (1e18, "1000000000000000000"),
-        (float(2**63), "9223372036854775807"),
-    ],
-)
-def test_quota_values_are_formatted_as_in_manifests(value: float, text: str) -> None:
-    read = read_quotas(
-        Brokers(build_describe_response(({"user": "alice"}, {"request_percentage": value}))).connection
-    )
-    assert read == ({QuotaEntity((("user", "alice"),)): {"request_percentage": text}}, 0)
 
 
 def test_hidden_quotas_are_reported() -> None:

@@ -60,24 +60,6 @@ def test_threads_share_one_result() -> None:
     assert (worker.slow, Worker.slow.__doc__) == (1, "Let the time of a call pass.")
 
 
-def test_properties_load_independently() -> None:
-    # One object does not wait for another.
-    first, second = Worker(), Worker()
-    thread = Thread(target=lambda: first.slow, daemon=True)
-    thread.start()
-    assert first.begun.wait(60)
-    second.allowed.set()
-    assert second.slow == 1
-    # A plan logs in on two clients at a time.
-    assert (first.quick, first.times) == ("quick", 0)
-    first.allowed.set()
-    thread.join(60)
-    worker = Worker()
-    for number in (1, 2):
-        with pytest.raises(ValueError, match=str(number)):
-            _ = worker.failing
-
-
 def test_starting_brokers_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed port refuses at once: that is no reason to give up before the time is over."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection._PAUSE_S", 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import pack
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -15,11 +14,11 @@ from kafkaform.cluster.wire.message_schema import RequestType, read_response
 from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.core.health import Part, Quorum, Voter
+from tests.support.clusters.responses import encode
 
 TIMEOUT_S = 3.0
 NO_TAGS = b"\x00"
 NOT_LEADER, NOT_AUTHORISED, UNSUPPORTED, INVALID_REQUEST = 6, 31, 35, 42
-OBSERVER = (9, 1, 1)
 
 
 class Replica(NamedTuple):
@@ -55,17 +54,15 @@ class Answering:
 
 
 def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:
-    def replicas(told: Sequence[Replica]) -> bytes:
-        times = [pack(">qq", item.fetched_ms, item.fetched_ms) if version else b"" for item in told]
-        each = [
-            pack(">iq", value.id, value.end) + time + NO_TAGS for value, time in zip(told, times, strict=True)
-        ]
-        return bytes([len(told) + 1]) + b"".join(each)
-
-    partition = pack(">ihiiq", 0, error, leader, 5, 100) + replicas(voters) + replicas([Replica(*OBSERVER)])
-    name = METADATA_LOG.encode()
-    topic = bytes([len(name) + 1]) + name + b"\x02" + partition + NO_TAGS + NO_TAGS
-    return pack(">h", of_all) + b"\x02" + topic + NO_TAGS
+    replicas = [
+        {"id": each.id, "end": each.end}
+        | ({"fetched_ms": each.fetched_ms, "caught_up_ms": each.fetched_ms} if version else {})
+        for each in voters
+    ]
+    partition: dict[str, object] = {"index": 0, "error_code": error, "leader": leader, "leader_epoch": 5}
+    partition |= {"high_watermark": 100, "voters": replicas, "observers": replicas[:1]}
+    topics = [{"name": METADATA_LOG, "partitions": [partition]}]
+    return encode(QUORUM, version, error_code=of_all, topics=topics)
 
 
 def quorum(leader: int, *voters: Replica, version: int = 1) -> Quorum:

@@ -23,7 +23,6 @@ LATER = time.time() + 3600
 
 
 def failure(settings: SaslSettings, send: Callable[[bytes], bytes], tokens: TokenSource | None = None) -> str:
-    """Return the message of a login that fails."""
     with pytest.raises(AuthenticationFailed) as caught:
         log_in(settings, BROKER, tokens, send)
     assert "\n" not in caught.value.message
@@ -69,7 +68,6 @@ def record_login(
     tokens: TokenSource | None = None,
     answer: Callable[[bytes], bytes] = lambda _: b"",
 ) -> list[bytes]:
-    """Log in, and return what was sent."""
     sent: list[bytes] = []
 
     def send(message: bytes) -> bytes:

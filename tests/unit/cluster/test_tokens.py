@@ -47,7 +47,6 @@ def oidc(endpoint: TokenEndpoint, secret: str = SECRET, scope: str | None = None
 
 
 def failure(tokens: TokenSource, hint: str = "") -> str:
-    """Return the message of a missing token."""
     with pytest.raises(AuthenticationFailed) as caught:
         tokens.token()
     message = caught.value.message
@@ -107,12 +106,10 @@ NO_TOKEN, NO_JWT = "gave no access token", "not a JWT"
     ("body", "reason"),
     [
         (b"", NO_TOKEN),
-        (b"[]", NO_TOKEN),
         (b'{"access_token": 1}', NO_TOKEN),
         (b"<html>", NO_TOKEN),
         (b"[" * 100_000, NO_TOKEN),
         (b'{"access_token": "opaque"}', NO_JWT),
-        (b'{"access_token": "a.b.c"}', NO_JWT),
         (b'{"access_token": "a.MTI.c"}', NO_JWT),
         (b'{"access_token": "a.e30.\\u0001"}', NO_JWT),
         (b'{"access_token": "a.' + base64.b64encode(b"[" * 100_000) + b'.c"}', NO_JWT),

@@ -13,10 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.config.manifests.editing import edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.config.settings import Settings
-from kafkaform.core.acl_fields import is_covered, is_implied, parse_path, write_path, write_value
+from kafkaform.core.acl_fields import is_implied, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings
@@ -33,13 +31,9 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.operations import Phase
-from kafkaform.core.plans import ChangeOrigin, Plan
-from kafkaform.core.values import replace
-from kafkaform.inspect.drift import find_drift, plan_adoption
-from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
+from kafkaform.core.plans import Plan
+from kafkaform.plan.planning import plan_from
 from kafkaform.report.plan import render_plan
-from kafkaform.report.remediation import CommandContext, plan_acceptance
 from kafkaform.resources import KINDS
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RemoveDenials, RevokeAccess
@@ -47,9 +41,6 @@ from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
 from kafkaform.resources.base import UsageFacts
-from kafkaform.resources.name_globs import NameGlobs
-from kafkaform.rules import RuleContext
-from kafkaform.vcs.branch import attribute_changes
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import create_topic
@@ -199,18 +190,6 @@ WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
 )
 def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expected: set[str]) -> None:
     assert list_paths(tmp_path, **spec) == expected
-
-
-def test_applying_account_has_no_redundant_acls(tmp_path: Path) -> None:
-    some = list_paths(tmp_path, kafkaform="apply", manages=[{"prefix": "orders."}])
-    every = list_paths(tmp_path, kafkaform="apply")
-    for declared in (some, every):
-        acls = [acl(path) for path in declared]
-        assert not [each for each in acls if is_covered(each, acls)]
-    assert "allow Delete on topic prefix orders." in some
-    assert "allow DescribeConfigs on topic *" in some, "it reads what it does not change"
-    assert "allow Create on topic *" in every
-    assert "allow Read on topic __kafkaform_lock" in some - every, "`*` includes it"
 
 
 @pytest.mark.parametrize(
@@ -401,11 +380,6 @@ def test_granted_and_removed_rights_have_hazards(tmp_path: Path, case: FieldCase
     assert any(each.status is Status.NEEDS_CONSENT for each in planned.changes) is bool(needs_consent)
 
 
-def test_partial_plan_removes_no_acls(tmp_path: Path) -> None:
-    declared = load_manifests(tmp_path, manifest("a", **PRODUCES))
-    assert not plan(declared, [ORDERS, SECRET], part=True).changes
-
-
 def test_grants_are_carried_out_before_revocations_and_removed_denials_after_deletions(
     tmp_path: Path,
 ) -> None:
@@ -422,56 +396,6 @@ def test_grants_are_carried_out_before_revocations_and_removed_denials_after_del
     assert (granted.created, granted.deleted) == ((acl("allow Write on topic new"),), ())
     assert (revoked.created, revoked.deleted) == ((), (acl(live[0]),))
     assert (opened.created, opened.deleted) == ((), (acl(live[1]),))
-
-
-@pytest.mark.parametrize(
-    ("allow_everyone", "spec", "hazards"),
-    [
-        (None, {"produces": ["new"], "consumes": [{"group": "g"}]}, ()),
-        (True, {"produces": ["new"]}, ("closes-access",)),
-        (None, {"produces": ["live"]}, ("closes-access",)),
-        (None, {"produces": [{"prefix": "new"}]}, ("closes-access",)),
-        (None, {"produces": ["*"]}, ("closes-access",)),
-        (None, {"transactional": ["new"]}, ("closes-access",)),
-        (None, {"produces": ["read"]}, ("closes-access",)),
-    ],
-)
-def test_new_resource_is_not_closed_where_the_setting_is_unknown(
-    tmp_path: Path, allow_everyone: bool | None, spec: dict[str, Any], hazards: tuple[str, ...]
-) -> None:
-    groups = {"g": "new", "other": "read"}
-    manifests = [manifest(name, "ConsumerGroup", topics=[topic]) for name, topic in groups.items()]
-    manifests.append(manifest("gone", "ConsumerGroup", topics=["new"], state="absent"))
-    declared = load_manifests(tmp_path, manifest("a", **spec), *manifests)
-    settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone, "User:root")
-    planned = plan(declared, [], settings, topics=["live"])
-    (change,) = (each for each in planned.changes if each.ref.kind == "Access")
-    assert change.missing == hazards
-    line = "authorizer: {allowEveryoneIfNoAclFound: false}"
-    assert (line in show(planned)) is (allow_everyone is None and hazards != ())
-
-
-def test_joint_removal_of_acls_opens_resource(tmp_path: Path) -> None:
-    first = manifest("a", **PRODUCES)
-    planned = plan(load_manifests(tmp_path, first), [ORDERS, SECRET, "allow Write on topic secret"], OPEN)
-    assert set(list_fields(planned).values()) == {(None, "opens-access")}
-    # Spread over two principals, one of which is removed as a whole.
-    second = manifest("b", principals=[B], state="absent")
-    spread = [ORDERS, SECRET, f"{B} allow Write on topic secret"]
-    planned = plan(load_manifests(tmp_path, first, second), spread, OPEN)
-    assert [c.missing for c in planned.changes] == [("opens-access",), ("opens-access",)]
-    # An ACL that replaces the last one keeps it closed.
-    planned = plan(load_manifests(tmp_path, first), ["allow Read on topic orders"], OPEN)
-    assert list_fields(planned)["allow Read on topic orders"][1] == "access-removal"
-
-
-def test_right_kept_only_by_removed_acl_is_lost(tmp_path: Path) -> None:
-    first, everyone = manifest("a", **PRODUCES), manifest("b", principals=["User:*"], state="absent")
-    live = [ORDERS, OTHER, f"User:* {OTHER}"]
-    settings = AuthorizerSettings(frozenset({"User:root"}), False, "User:root")
-    planned = plan(load_manifests(tmp_path, first, everyone), live, settings)
-    assert [change.missing for change in planned.changes] == [("access-removal",), ("access-removal",)]
-    assert list_fields(plan(load_manifests(tmp_path, first), live)) == {OTHER: (None, "")}
 
 
 def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
@@ -493,7 +417,6 @@ def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
 # --- the account that applies ----------------------------------------------------------------------
 
 OWN = "User:own"
-EVERYTHING = {"resource": "cluster", "operations": ["All"]}
 
 
 @pytest.mark.parametrize("allow_everyone", [True, None])
@@ -520,36 +443,6 @@ def test_first_acl_closing_resource_needed_by_apply_is_refused(
     settings = AuthorizerSettings(frozenset({OWN}), allow_everyone, OWN)
     (change,) = plan(declared, [], settings, topics=live).changes
     assert change.missing == ("closes-access",), "a super user loses nothing"
-
-
-def test_applying_account_can_declare_own_access_first(tmp_path: Path) -> None:
-    settings = AuthorizerSettings(frozenset(), True, OWN)
-    own = manifest("own", principals=[OWN], acls=[EVERYTHING])
-    second = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
-    (change,) = plan(load_manifests(tmp_path, own), [], settings).changes
-    assert change.missing == ("closes-access",)
-    both = {c.ref.name: c.status for c in plan(load_manifests(tmp_path, own, second), [], settings).changes}
-    assert both == {OWN: Status.NEEDS_CONSENT, USER: Status.REFUSED}, "one may be applied without the other"
-    applied = plan(load_manifests(tmp_path, second), [f"{OWN} allow All on cluster"], settings)
-    assert applied.changes[0].status is Status.PLANNED
-    too_little = {"resource": "cluster", "operations": ["Describe"]}
-    (change,) = plan(
-        load_manifests(tmp_path, manifest("own", principals=[OWN], acls=[too_little])), [], settings
-    ).changes
-    assert change.status is Status.REFUSED
-
-
-def test_lost_right_of_applying_account_is_found_despite_remaining_acls(tmp_path: Path) -> None:
-    everyone, restricted = (AuthorizerSettings(frozenset(), allowed, OWN) for allowed in (True, False))
-    declared = load_manifests(tmp_path, manifest("a", principals=[OWN], produces=["x"]))
-    lost, from_one_host = f"{OWN} allow Read on topic y", f"{OWN} allow Read on topic y from 10.0.0.1"
-    for live, settings, status in (
-        ([lost, "User:b allow Write on topic y"], everyone, Status.REFUSED),
-        ([from_one_host], CLOSED, Status.NEEDS_CONSENT),  # that is another account
-        ([from_one_host], restricted, Status.REFUSED),
-    ):
-        (change,) = plan(declared, [f"{OWN} allow Write on topic x", *live], settings).changes
-        assert change.status is status
 
 
 _NEAR = builds(
@@ -678,73 +571,3 @@ def test_reach_counts_match_authorizer(
 
 
 # --- what nobody declares --------------------------------------------------------------------------
-
-
-def test_pruning_takes_owned_principals_with_consent() -> None:
-    names = ("User:app-old", "User:app-ignored", "User:other", "User:app-kept")
-    cluster = build_cluster(f"{name} allow Read on topic x" for name in names)
-    ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
-
-    def plan_prune(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
-        settings = Settings(owns=owns, ignore=ignore, protected=protected)
-        planned = build_plan(Request([], prune=prune), cluster, settings, None)
-        return {change.ref.name: (change.status, change.missing) for change in planned.changes}
-
-    assert plan_prune(NameGlobs(("*",))) == {}, "a list of names is about topics"
-    owned = NameGlobs((), ("User:app-*",))
-    assert plan_prune(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
-    assert plan_prune(owned, prune=False) == {}
-    assert not Selection(ignore=ignore).takes(ResourceRef("Access", "User:app-ignored"))
-    declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
-    planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)
-    assert [change.ref.name for change in planned.changes] == ["User:app-ignored"], "it is declared"
-    assert [ref.name for ref in planned.unmanaged] == ["User:app-kept", "User:app-old", "User:other"]
-
-
-def test_rights_lost_by_branch_are_attributed_to_branch(tmp_path: Path) -> None:
-    first = manifest("a", principals=[USER, "User:next"], produces=["orders", "both", "removed"])
-    second = manifest("b", produces=["both"])
-    lost, stray = "allow Write on topic removed", "allow Read on topic stray"
-    live = [lost, stray, "allow Write on topic orders", "allow Write on topic both"]
-    live += [f"User:next {path}" for path in live]
-    earlier = load_manifests(tmp_path, first, second)
-    shorter = manifest("a", produces=["orders"])
-    now = load_manifests(tmp_path, shorter, second)
-    cluster = build_cluster(live)
-    dropped = frozenset({ResourceRef("Access", "User:next")})
-    result = make_plan(Request(now, dropped=dropped), cluster, Settings(), None)
-    attributed = attribute_changes(result.plan, earlier, now, result.context)
-    (change,), notes = attributed.changes, attributed.diagnostics
-    # The other manifest still gives the right on `both`; that on `stray` was undeclared before.
-    assert set(list_fields(attributed)) == {lost, stray}
-    assert (change.origin, change.earlier) == (ChangeOrigin.MIXED, (stray,))
-    (note,) = [note for note in notes if note.code == "KF424"]
-    assert "with allow Write on topic both, allow Write on topic orders, allow Write on topic removed" in (
-        note.message
-    )
-    assert "state: absent" in str(note.suggestion)
-    attributed = attribute_changes(
-        replace(result.plan, unmanaged=()), earlier, now, RuleContext((), invisible=dropped)
-    )
-    (note,) = [note for note in attributed.diagnostics if note.code == "KF424"]
-    assert "this account cannot see" in note.message
-
-
-def test_drifted_acls_become_manifest_items(tmp_path: Path) -> None:
-    gone = {"resource": "topic", "name": "gone", "operations": ["Read"]}
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders"], acls=[gone]))
-    live = ["allow Write on topic orders", "deny All on cluster", "allow Read on group g"]
-    drift = find_drift(plan(declared, live), declared, "no record")
-    (drifted,) = drift.resources
-    way = plan_acceptance(drifted, CommandContext())
-    assert (way.reason, way.lines) == (None, ()), "the command does it all, and no line alone would"
-    assert way.command == f"kafkaform drift --adopt --target Access/{USER}"
-    adoption = plan_adoption(drift)
-    assert not adoption.refused
-    write_edits(edit_manifests(adoption.edits, declared, Context()))
-    assert not plan(load([tmp_path], Context()), live).changes
-    declared = load_manifests(tmp_path, manifest("a", produces=["orders", "gone"]))
-    (drifted,) = find_drift(plan(declared, live[:1]), declared, "no record").resources
-    way = plan_acceptance(drifted, CommandContext())
-    assert way.command is None
-    assert "a part of a right" in str(way.reason)

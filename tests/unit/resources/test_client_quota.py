@@ -9,20 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform import rules
-from kafkaform.core.errors import RequestRejected
-from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
-from kafkaform.core.values import replace
+from kafkaform.core.model import Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.client_quota.operations import AlterQuota
-from kafkaform.rules import RuleContext
-from kafkaform.rules.policies import read_policies
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
-from tests.support.plans.scenes import QUIET
 
 KIND = KINDS["ClientQuota"]
 ALICE = ResourceRef("ClientQuota", "user=alice")
@@ -54,7 +48,6 @@ def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
 
 @pytest.fixture
 def applied(file: ManifestFile) -> ManifestFile:
-    """The manifest of a quota that is on the cluster."""
     file.apply()
     return file
 
@@ -90,24 +83,6 @@ def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: Snap
     texts["entity in another spelling"] = named
     catalogue = render_catalogue({name: file.describe_problems(text) for name, text in texts.items()})
     assert catalogue == golden(name="manifest_problems.txt")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "canonical"),
-    [
-        ("producer_byte_rate", "10MiB", "10485760"),
-        ("consumer_byte_rate", "10 MB/s", "10000000"),
-        ("consumer_byte_rate", "9223372036854775807", "9223372036854775807"),
-        ("request_percentage", "200", "200"),
-        ("request_percentage", "12.50%", "12.5"),
-        ("controller_mutation_rate", "0.5/s", "0.5"),
-        ("producer_byte_rate", "0", "0"),
-    ],
-)
-def test_limits_accept_units(file: ManifestFile, name: str, value: str, canonical: str) -> None:
-    file.edit("    consumer_byte_rate: 2000000\n", "")
-    (desired,) = file.edit("producer_byte_rate: 1000000", f"{name}: {value}")
-    assert desired.state == {f"config.{name}": canonical}
 
 
 RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
@@ -176,19 +151,6 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert file.cluster.observe([ref]).resources == {}
 
 
-def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
-    (planned,) = file.plan().changes
-    assert isinstance(planned.change, Create)
-    odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
-    assert KIND.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
-    (operation,) = KIND.operations(odd)
-    (objection,) = cluster.validate([operation])
-    assert isinstance(objection, RequestRejected)
-    assert objection.code == "INVALID_REQUEST"
-    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), cluster.facts())
-    assert KIND.field(PRODUCER).judge(context).hazard == "unknown-config"
-
-
 LIMITS = st.none() | st.integers(0, 10**9)
 
 
@@ -235,21 +197,3 @@ def test_invalid_live_limit_is_judged_and_not_adopted(limit: str, odd: str) -> N
     assert judge_deletion(deleted, Facts("x")).hazard == "unknown-config"
     assert KIND.field(path).undeclarable(odd) is not None
     assert KIND.field(path).undeclarable("5") is None
-
-
-def test_policy_reads_labels_and_limits(file: ManifestFile) -> None:
-    policy = {
-        "name": "rate",
-        "kind": "ClientQuota",
-        "message": "Too fast.",
-        "require": {"labels": ["team", "tier"], "fields": {PRODUCER: {"max": "500000"}}},
-    }
-
-    def reject(*problem: object, **more: object) -> None:
-        raise AssertionError((problem, more))
-
-    policies = read_policies([policy], reject)
-    findings = rules.check(RuleContext(tuple(file.load())), QUIET, more=policies)
-    label, limit = [finding.message for finding in findings if finding.code == "policy/rate"]
-    assert "label tier" in label
-    assert "producer_byte_rate is 1 MB" in limit

@@ -24,17 +24,13 @@ from kafkaform.core.model import (
     Risk,
     RiskAssessment,
     Setting,
-    Status,
-    Undeclared,
     Update,
 )
 from kafkaform.core.plans import Plan
-from kafkaform.plan.difference import diff_update
-from kafkaform.plan.planning import plan_from, plan_of
-from kafkaform.plan.policy import Policy
-from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources import GROUP, KINDS
-from kafkaform.resources.base import RecordFacts, UpdateContext, field_order
+from kafkaform.plan.planning import plan_from
+from kafkaform.report.plan import render_plan
+from kafkaform.resources import GROUP
+from kafkaform.resources.base import RecordFacts, UpdateContext
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.consumer_group.risk import _BY_NAME, HARMLESS, HAZARDS, judge, judge_create
 from kafkaform.resources.groups import Group, Member, Position
@@ -46,7 +42,6 @@ from tests.support.plans.risk import (
 )
 
 REF = ResourceRef("ConsumerGroup", "checkout")
-KIND = KINDS["ConsumerGroup"]
 DEFAULTS = {name: key.default for name, key in kafka_configs.group_configs().items()}
 FACTS = Facts("c", config_defaults={REF.kind: DEFAULTS})
 TIMEOUT = "consumer.session.timeout.ms"
@@ -75,7 +70,6 @@ def judge_reset(before: FieldValue, after: FieldValue) -> RiskAssessment:
 
 
 def build_group(*members: str, protocol: str = "consumer", state: str = "", **offsets: int) -> Group:
-    """Build a group with these members, and offsets in this number of partitions of each topic."""
     positions = tuple(Position(t, number, number) for t, count in offsets.items() for number in range(count))
     state = state or ("Stable" if members else "Empty")
     return Group("checkout", protocol, state, members=tuple(map(Member, members)), positions=positions)
@@ -109,7 +103,6 @@ CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
     *((name, "5000", "6000", "heartbeat-raise", {}) for name in HEARTBEATS),  # the session is not known
     # share groups
     ("share.isolation.level", "read_committed", "read_uncommitted", "isolation-level", {}),
-    ("share.isolation.level", None, "read_uncommitted", "isolation-level", {}),
     ("share.isolation.level", "read_uncommitted", "read_committed", "", {}),
     (
         "share.renew.acknowledge.enable",
@@ -134,7 +127,6 @@ CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
     ("share.partition.max.record.locks", "200", "2000", "", {}),
     # streams groups
     ("streams.num.standby.replicas", "2", "1", "standby-replicas", {}),
-    ("streams.num.standby.replicas", "1", "0", "standby-replicas", {}),
     ("streams.num.standby.replicas", "0", "1", "standby-replicas", {}),
     ("confluent.x", None, "1", "unknown-config", {}),
 ]
@@ -205,41 +197,6 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-def test_deletion_and_reset_are_destructive() -> None:
-    judged = (*DELETIONS.values(), *(judge_reset(before, after) for before, after in RESETS))
-    risks = {(assessment.risk, assessment.hazard) for assessment in judged}
-    assert risks == {(Risk.DESTRUCTIVE, "delete"), (Risk.DESTRUCTIVE, "offset-reset")}
-    assert DELETIONS["configs"].remedy is None
-
-
-@pytest.mark.parametrize(
-    ("path", "one", "other", "is_equal"),
-    [
-        ("offsets.orders.v1", "committed", "6h ago", True),
-        ("offsets.orders.v1", "earliest", "committed", True),
-        ("offsets.orders.v1", None, "earliest", False),
-        ("offsets.orders.v1", "latest", "earliest", False),
-        ("offsets.orders.v1:0", 5, 5, True),
-        ("offsets.orders.v1:0", 5, 6, False),
-        ("offsets.orders.v1:0", "committed", 6, False),
-        (f"config.{TIMEOUT}", "050000", "50000", True),
-        (f"config.{TIMEOUT}", None, "45000", False),
-    ],
-)
-def test_values_are_compared_by_meaning(
-    path: str, one: FieldValue, other: FieldValue, is_equal: bool
-) -> None:
-    assert KIND.field(path).equal(one, other) is is_equal
-
-
-def test_group_fields_have_defaults_and_order() -> None:
-    assert KIND.field(f"config.{TIMEOUT}").default(FACTS) == "45000"
-    assert KIND.field(f"config.{TIMEOUT}").default(Facts("c")) is None
-    assert KIND.field("offsets.orders.v1").default(FACTS) is None
-    paths = ["offsets.a:10", "offsets.a:9", "offsets.a", "config.share.isolation.level"]
-    assert sorted(paths, key=field_order(KIND)) == paths[::-1]
-
-
 START: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
 CONFIGURED = {TIMEOUT: "50000"}
 
@@ -253,14 +210,6 @@ def list_fields(plan: Plan) -> list[FieldChange]:
     (planned,) = plan.changes
     assert isinstance(planned.change, Update)
     return [*planned.change.fields]
-
-
-def test_undeclared_configs_are_reset_and_offsets_are_not() -> None:
-    live = build_observed(build_group(orders=1), CONFIGURED)
-    assert [each.path for each in build_plan({}, live).undeclared] == [f"config.{TIMEOUT}"]
-    (field,) = list_fields(build_plan({}, live, Intent(undeclared=Undeclared.RESET)))
-    assert (field.after, field.effective_after) == (None, "45000")
-    assert field.assessment.hazard == "session-timeout-cut"
 
 
 INITIAL = Update(REF, None, (FieldChange("offsets.orders", None, "earliest"),))
@@ -285,38 +234,7 @@ def test_obstacle_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert render_catalogue(messages) == golden(name="obstacles.txt")
 
 
-@pytest.mark.parametrize("change", [RESET, INITIAL, CREATION, DELETION])
-def test_group_without_members_has_no_obstacle(change: Change) -> None:
-    assert GROUP.find_obstacle(change, build_observed(build_group())) is None
-    assert GROUP.find_obstacle(change, build_observed(None)) is None
-
-
-def test_members_do_not_prevent_config_changes() -> None:
-    in_use = build_observed(build_group("m1"))
-    config = Update(REF, None, (FieldChange(f"config.{TIMEOUT}", None, "50000"),))
-    assert GROUP.find_obstacle(config, in_use) is None
-    assert GROUP.find_obstacle(Create(REF, {"config.share.isolation.level": "x"}), in_use) is None
-
-
 def test_group_plans_match_golden(golden: SnapshotAssertion) -> None:
     deletion = build_plan(None, build_observed(build_group(orders=2), CONFIGURED))
     text = render_plan(build_plan(START, None)).plain + render_plan(deletion).plain
     assert text == golden(name="plans.txt")
-
-
-def test_reset_is_shown_in_the_order_of_partitions() -> None:
-    positions = tuple(Position("orders", number, 100 + number) for number in range(12))
-    live = build_observed(Group("checkout", "consumer", "Empty", positions=positions))
-    target: Values = {f"offsets.orders:{number}": 0 if number else 5000 for number in range(12)}
-    observation = Observation({REF: live})
-    plan = plan_of(
-        diff_update(Desired(REF, target), target, observation, FACTS), observation, FACTS, Policy()
-    )
-    assert [change.status for change in plan.changes] == [Status.NEEDS_CONSENT]
-    lines = [" ".join(line.split()) for line in render_plan(plan).plain.splitlines()]
-    resets = [line.split()[:4] for line in lines if line.startswith("offsets.")]
-    assert resets[0] == ["offsets.orders:0", "100", "→", "5000"]
-    assert [reset[0] for reset in resets] == [f"offsets.orders:{number}" for number in range(12)]
-    first = lines.index("offsets.orders:0 100 → 5000 destructive: offset-reset")
-    assert lines[first + 1].startswith("why: 4,900 records skipped")
-    assert "offsets.orders:10" in render_plan_markdown(plan)

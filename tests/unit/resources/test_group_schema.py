@@ -27,31 +27,6 @@ def is_valid(spec: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "spec",
     [
-        {},
-        {"topics": ["a", "b"]},
-        {"members": {"expected": 0}},
-        {"members": {"max": None}},
-        {"config": {"consumer.session.timeout.ms": "50s", "made.up": None}},
-        {"client": {"max.poll.records": 200, ASSIGNMENT: ["range"], "made.up": True}},
-        {"processing": {"maxTimePerRecord": "200ms"}},
-        {"processing": {"maxTimePerRecord": 200}},
-        {"offsets": {"initial": "6h ago"}},
-        {"lag": {"maxRecords": 0, "maxTime": "10m"}},
-        {"guarantees": {"delivery": "exactly-once"}},
-        {"downtime": {"max": "2d"}},
-        {"state": "absent", "deletionProtection": False, "undeclared": "keep"},
-        {"overrides": {"dev": {"members": {"expected": 1}}}},
-        *({"protocol": protocol} for protocol in PROTOCOLS),
-    ],
-    ids=str,
-)
-def test_valid_group_specs_match_schema(spec: dict[str, Any]) -> None:
-    assert is_valid(spec)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
         {"topic": "a"},
         {"topics": "a"},
         {"topics": []},
@@ -101,18 +76,3 @@ def test_schema_defaults_match_kafka_defaults(part: str, keys: Any) -> None:
         assert normalise_group({part: {name: text}}) == normalise_group(
             {part: {name: keys()[name].default}}
         ), name
-
-
-@pytest.mark.parametrize(
-    "spec", [{"state": "absent"}, {"topics": ["a"]}, {"members": {"expectd": 1}}], ids=str
-)
-def test_group_defaults_exclude_resource_specific_fields(spec: dict[str, Any]) -> None:
-    validator = Draft202012Validator(load_schema("config"))
-
-    def accepts(default: dict[str, Any]) -> bool:
-        document = {"apiVersion": "kafkaform/v1", "kind": "Config", "defaults": {"ConsumerGroup": default}}
-        return validator.is_valid(document)
-
-    assert not accepts(spec)
-    assert not accepts({"overrides": {"dev": spec}})
-    assert accepts({"members": {"expected": 1}})

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired, Undeclared
+from kafkaform.core.model import Desired
 from kafkaform.resources import GROUP
 from kafkaform.resources.base import Layer
 from kafkaform.resources.consumer_group.client import is_taken
@@ -29,34 +28,6 @@ WHOLE: Layer = {
     "guarantees": {"delivery": "at-least-once"},
     "downtime": {"max": "2d"},
 }
-
-
-def test_layers_are_merged_per_setting_and_null_removes() -> None:
-    default: Layer = {"members": {"max": 3}, "client": {"max.poll.records": "10"}, "lag": {"maxTime": "1h"}}
-    over: Layer = {"topics": ["other"], "members": {"expected": 1}, "client": {"fetch.min.bytes": "1KiB"}}
-    spec = resolve_group(default, WHOLE, over)[1].spec
-    assert spec["topics"] == ["other"]
-    assert spec["members"] == {"expected": 1, "max": 12}
-    assert spec["lag"] == {"maxRecords": 100_000, "maxTime": 600_000}
-    client: Any = spec["client"]
-    assert (client["max.poll.records"], client["fetch.min.bytes"]) == ("200", "1024")
-    # Null takes away what a layer below says.
-    over = {
-        "members": {"expected": None, "max": None},
-        "client": {"max.poll.records": None},
-        "lag": {"maxTime": None},
-        "offsets": {"initial": None},
-        "config": {"consumer.session.timeout.ms": None},
-    }
-    state, intent = resolve_group(WHOLE, over)
-    assert not {"members", "offsets", "config"} & set(intent.spec)
-    assert intent.spec["lag"] == {"maxRecords": 100_000}
-    assert "max.poll.records" not in str(intent.spec)
-    assert state == {"config.consumer.session.timeout.ms": None}
-    _, intent = resolve_group({"topics": ["t"], "deletionProtection": True, "undeclared": "reset"})
-    assert (intent.deletion_protection, intent.undeclared) == (True, Undeclared.RESET)
-    assert intent.keyed is None
-    assert GROUP.reads(intent) == ("t",)
 
 
 def test_group_state_has_configs_and_initial_offsets() -> None:
@@ -85,12 +56,6 @@ def test_group_state_has_configs_and_initial_offsets() -> None:
 def test_kafka_assignors_have_short_names(written: object, canonical: str) -> None:
     client = normalise_group({"client": {"partition.assignment.strategy": written}})["client"]
     assert client == {"partition.assignment.strategy": canonical}
-
-
-@pytest.mark.parametrize("name", sorted(kafka_configs.group_configs()))
-def test_every_group_config_accepts_own_default(name: str) -> None:
-    key = kafka_configs.group_configs()[name]
-    assert normalise_group({"config": {name: key.default}})["config"] == {name: key.default}
 
 
 BELONG_TO_THE_APPLICATION = (
@@ -171,8 +136,3 @@ def load_group(text: str, folder: Path) -> Desired:
 def test_timestamp_needs_no_quotes(tmp_path: Path, quote: str) -> None:
     desired = load_group(f"  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n", tmp_path)
     assert desired.state == {"offsets.t": "2026-11-01T00:00:00Z"}
-
-
-def test_client_values_keep_written_text(tmp_path: Path) -> None:
-    desired = load_group("  client: {group.instance.id: 010, enable.auto.commit: false}\n", tmp_path)
-    assert desired.intent.spec["client"] == {"group.instance.id": "010", "enable.auto.commit": "false"}

@@ -101,10 +101,8 @@ BOTH, CLIENTS = "user=<default>,client-id=<default>", "client-id=<default>"
         ("user=<default>,client-id=b", f"{BOTH} user=<default> client-id=b client-id=<default>"),
         (BOTH, "user=<default> client-id=<default>"),
         ("user=<default>", "client-id=<default>"),
-        ("client-id=b", "client-id=<default>"),
         ("client-id=<default>", ""),
         ("ip=::1", "ip=<default>"),
-        ("ip=<default>", ""),
     ],
 )
 def test_fallbacks_of_entity_follow_kafka_order(name: str, fallbacks: str) -> None:

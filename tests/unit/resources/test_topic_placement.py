@@ -11,23 +11,13 @@ from hypothesis.strategies import DrawFn
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.model import Facts, FieldChange, Intent, Observed, Risk, RiskAssessment, State, Update
-from kafkaform.core.operations import AlterConfigs
-from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
-from kafkaform.resources.replicas.copying import sum_copies
 from kafkaform.resources.replicas.facts import LiveReplicas, ReplicaFacts
-from kafkaform.resources.replicas.layout import (
-    Assignment,
-    Layout,
-    Reassignment,
-    format_assignment,
-    parse_assignment,
-)
+from kafkaform.resources.replicas.layout import Assignment, format_assignment, parse_assignment
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
-from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
-from kafkaform.resources.replicas.placement import initial_replicas, live, present
-from kafkaform.resources.topic.operations import AddPartitions
+from kafkaform.resources.replicas.operations import Reassign
+from kafkaform.resources.replicas.placement import initial_replicas
 from kafkaform.resources.topic.spec import normalise, resolve
 from tests.support.plans.risk import render_assessments
 from tests.support.plans.scenes import topic
@@ -35,7 +25,6 @@ from tests.support.plans.specs import Reports
 
 A = topic("a")
 TOPIC = KINDS["Topic"]
-BROKERS = tuple(Broker(number) for number in range(1, 6))
 
 
 def build_move(before: str, after: str) -> FieldChange:
@@ -48,26 +37,6 @@ def build_observed(replicas: str, *moving: int) -> Observed:
     factor = counts[0] if counts[0] == counts[-1] else f"{counts[0]}-{counts[-1]}"
     state: State = {"partitions": len(assignment), "replicationFactor": factor}
     return Observed(A, "id", state, live=LiveReplicas(assignment, frozenset(moving)))
-
-
-def resolve_placement(
-    placement: Layer, partitions: int = 2, replicas: int = 2
-) -> tuple[State | None, Reports]:
-    reports = Reports()
-    layer = normalise(
-        {"partitions": partitions, "replicationFactor": replicas, "placement": placement}, reports
-    )
-    return (resolve(layer, reports)[0] if not reports else None), reports
-
-
-def test_placement_is_replaced_as_whole() -> None:
-    state, reports = resolve_placement({"strategy": "static", "replicas": [[1, 2.0], [2, 3]]})
-    assert (state, reports) == ({"partitions": 2, "replicationFactor": 2, "placement": "1:2,2:3"}, [])
-    static = normalise({"placement": {"strategy": "static", "replicas": [[1], [2]]}}, reports)
-    balanced = normalise({"placement": {"strategy": "balanced"}}, reports)
-    assert static["placement"] == {"strategy": "static", "replicas": "1,2"}
-    assert balanced["placement"] == {"strategy": "balanced", "replicas": None}
-    assert reports == []
 
 
 INVALID: list[Layer] = [
@@ -106,31 +75,6 @@ def test_remaining_move_follows_live_placement(
 ) -> None:
     found = TOPIC.field("placement").remaining(build_move("1,2", "1:2,2:3"), build_observed(here, *moving))
     assert (found.before if isinstance(found, FieldChange) else found) == left
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "here", "left"),
-    [
-        (1, 3, "1,2", True),
-        (1, 3, "1:2:3,2", True),
-        (1, 3, "1:2:3,2:3:1", FieldOutcome.DONE),
-        (3, 2, "1:2,2:3:1", True),
-        ("1-2", 3, "1:2,2:3:1", True),
-        (1, 2, "1:2:3,2", FieldOutcome.MOVED),
-        (1, 3, "1:2,2:3", FieldOutcome.MOVED),
-    ],
-)
-def test_remaining_replication_factor_follows_live_replicas(
-    before: int | str, after: int, here: str, left: bool | FieldOutcome
-) -> None:
-    observed = build_observed(here)
-    found = TOPIC.field("replicationFactor").remaining(
-        FieldChange("replicationFactor", before, after), observed
-    )
-    if isinstance(left, FieldOutcome):
-        assert found is left
-    else:
-        assert found == FieldChange("replicationFactor", observed.state["replicationFactor"], after)
 
 
 @st.composite
@@ -175,37 +119,6 @@ def test_added_partitions_start_with_replicas_of_first(ends: tuple[Assignment, A
         assert len(replicas) == len(before[0]) == len({*replicas})
         shorter = min(len(replicas), len(target))
         assert replicas[:shorter] == target[:shorter]
-
-
-def test_replicas_of_new_partitions_are_added_by_move() -> None:
-    fields = (
-        FieldChange("partitions", 1, 2),
-        build_move("1", "1:2,2:3"),
-        FieldChange("config.min.insync.replicas", None, "2", "1", "2"),
-        FieldChange("config.retention.ms", None, "5"),
-    )
-    assert TOPIC.operations(Update(A, "id", fields)) == (
-        AlterConfigs(A, {"retention.ms": "5"}),
-        AddPartitions(A, 1, 2, ((2,),)),
-        Reassign(A, {0: (1,), 1: (2,)}, {0: (1, 2), 1: (2, 3)}),
-        AlterConfigsInSync(A, {"min.insync.replicas": "2"}, least_in_sync=2),
-    )
-
-
-def layout_of(*partitions: tuple[int, ...], **reassigning: Reassignment) -> Layout:
-    states = tuple(PartitionState("a", n, held[0], held, held) for n, held in enumerate(partitions))
-    return Layout(BROKERS, {"a": states}, {("a", int(n.strip("p"))): r for n, r in reassigning.items()})
-
-
-def test_running_reassignment_counts_as_not_started() -> None:
-    grows = Reassignment((1, 2), frozenset({2}), frozenset())
-    goes = Reassignment((3,), frozenset({3}), frozenset({2}))
-    layout = layout_of((1, 2), (3, 2), p0=grows, p1=goes)
-    observed = build_observed("1:2,3", 0, 1)
-    assert present(observed, None) == ((1, 2), (3,))
-    assert present(observed, layout) == ((1,), (3,))
-    assert live(observed, Facts("c").add_part(ReplicaFacts(layout=layout))) == "1,3"
-    assert live(Observed(A, "id", {})) is None
 
 
 def judge_move(before: str, after: str, facts: ReplicaFacts) -> RiskAssessment:
@@ -268,17 +181,3 @@ def test_move_reasons_match_golden(golden: SnapshotAssertion) -> None:
     moves = [judge_move(*move) for move in (*MOVES.values(), ("1", "1:2", slow))]
     assert {(move.risk, move.hazard) for move in moves} == {(Risk.DISRUPTIVE, "replica-move")}
     assert render_assessments(moves) == golden(name="moves.txt")
-
-
-def test_different_leader_is_safe() -> None:
-    assessment = judge_move("1:2,2:3", "2:1,2:3", ReplicaFacts())
-    assert assessment.risk is Risk.SAFE
-    assert "a different preferred leader in 1 partition" in assessment.reason
-    assert judge_move("1", "1,2", ReplicaFacts()).risk is Risk.SAFE
-
-
-@pytest.mark.parametrize(("sizes", "busiest"), [((10, 10, 5), 20), ((10, 1, 5), 15)])
-def test_busiest_broker_sends_or_receives_most_bytes(sizes: tuple[int, ...], busiest: int) -> None:
-    known = {("a", number): size for number, size in enumerate(sizes)}
-    facts = Facts("c").add_part(ReplicaFacts(partition_sizes=known))
-    assert sum_copies("a", ((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)), facts).busiest == busiest

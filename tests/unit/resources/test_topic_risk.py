@@ -86,7 +86,6 @@ CONFIGS: list[tuple[str, FieldValue, FieldValue, str]] = [
 CASES: list[tuple[Values, Values, str]] = [
     *(({name: before}, {name: after}, hazard) for name, before, after, hazard in CONFIGS),
     # partitions
-    (SIX, {"partitions": 7}, "partition-increase"),
     (SIX, {"partitions": 12}, "partition-increase"),
     ({"partitions": 6, **COMPACT}, {"partitions": 12}, "partition-increase-compacted"),
     (SIX, {"partitions": 12, **COMPACT}, "partition-increase-compacted"),
@@ -96,11 +95,9 @@ CASES: list[tuple[Values, Values, str]] = [
     # replicas that are copied or dropped
     ({"replicationFactor": 3}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": "2-3"}, {"replicationFactor": 3}, "replication-factor"),
-    ({"replicationFactor": "1-3"}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": None}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": 3}, {"replicationFactor": 1}, "replication-factor-cut"),
     ({"replicationFactor": "1-3"}, {"replicationFactor": 1}, "replication-factor-cut"),
-    ({"replicationFactor": None}, {"replicationFactor": 1}, "replication-factor-cut"),
     # figures as people write them
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": "1234567"}, "retention-cut"),
@@ -121,12 +118,9 @@ CASES: list[tuple[Values, Values, str]] = [
     # Long.MAX is as long as -1: no record gets there.
     ({**DELETE, "retention.ms": "-1"}, {"retention.ms": NEVER}, ""),
     ({**DELETE, "retention.ms": NEVER}, {"retention.ms": "-1"}, ""),
-    ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": NEVER}, ""),
-    ({**DELETE, "retention.ms": NEVER}, {"retention.ms": WEEK}, "retention-cut"),
     (DELETE, {"retention.ms": "1"}, "retention-cut"),  # before is not known
     (DELETE, {"retention.ms": "-1"}, ""),
     ({**DELETE, "retention.ms": "1"}, {"retention.ms": None}, "retention-cut"),
-    ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": "1"}, "retention-cut"),
     ({"retention.ms": "2"}, {"retention.ms": "1"}, "retention-cut"),  # nor is the policy
     ({**COMPACT, "retention.ms": "2"}, {"retention.ms": "1"}, ""),
     ({"cleanup.policy": "", "retention.ms": "2"}, {"retention.ms": "1"}, ""),
@@ -146,15 +140,12 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"cleanup.policy": "delete, compact"}, BOTH, ""),
     # min.insync.replicas
     ({"min.insync.replicas": "2"}, {"min.insync.replicas": "1"}, "min-isr-cut"),
-    ({"min.insync.replicas": "3"}, {"min.insync.replicas": "1"}, "min-isr-cut"),
     ({"min.insync.replicas": "3"}, {"min.insync.replicas": "2"}, ""),
-    ({"min.insync.replicas": "1"}, {"min.insync.replicas": "1"}, ""),
     ({"min.insync.replicas": "1"}, {"min.insync.replicas": "2"}, "min-isr-raise"),
     ({"min.insync.replicas": "2"}, {"min.insync.replicas": None}, "min-isr-cut"),
     ({}, {"min.insync.replicas": "1"}, "min-isr-cut"),
     ({}, {"min.insync.replicas": "2"}, "min-isr-raise"),
     # unclean election
-    ({}, {"unclean.leader.election.enable": "true"}, "unclean-election"),
     ({"unclean.leader.election.enable": "TRUE"}, {"unclean.leader.election.enable": "true"}, ""),
     # remote storage
     ({**REMOTE, "remote.log.delete.on.disable": "true"}, LOCAL, "remote-storage-delete"),
@@ -164,24 +155,20 @@ CASES: list[tuple[Values, Values, str]] = [
     (LOCAL, {"remote.storage.enable": None}, ""),
     ({"remote.log.delete.on.disable": "true"}, {"remote.log.delete.on.disable": "false"}, ""),
     # what is refused, or missed, from now on
-    ({"max.message.bytes": "2"}, {"max.message.bytes": "1"}, "message-size-cut"),
     ({"max.message.bytes": "2"}, {"max.message.bytes": None}, "message-size-cut"),
     ({"max.message.bytes": "1"}, {"max.message.bytes": "2"}, ""),
     ({"delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, "tombstone-retention-cut"),
     ({"delete.retention.ms": "1"}, {"delete.retention.ms": "2"}, ""),
     ({**DELETE, "delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, ""),
     ({"message.timestamp.before.max.ms": "1"}, {"message.timestamp.before.max.ms": "2"}, ""),
-    ({"message.timestamp.after.max.ms": "1"}, {"message.timestamp.after.max.ms": "1"}, ""),
     # what Kafka knows nothing of, and what cannot hurt
     ({}, {"confluent.tier.enable": "true"}, "unknown-config"),
     # what Kafka retired
     ({"message.timestamp.difference.max.ms": "1"}, {"message.timestamp.difference.max.ms": "2"}, ""),
-    ({"message.format.version": "3.0"}, {"message.format.version": None}, "message-format"),
     ({"message.format.version": "2.8"}, {"message.format.version": "3.0"}, "message-format"),
     ({"message.downconversion.enable": "false"}, {"message.downconversion.enable": "true"}, ""),
     # what brokers recompress
     ({"compression.type": "producer"}, {"compression.type": "zstd"}, "recompression"),
-    ({"compression.type": "zstd"}, {"compression.type": "uncompressed"}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": None}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": "producer"}, ""),
     (
@@ -208,16 +195,13 @@ CASES: list[tuple[Values, Values, str]] = [
     (USUAL, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.50"}, ""),
-    (USUAL, {"min.cleanable.dirty.ratio": "0.9"}, ""),
     ({**USUAL, **DELETE}, {"max.compaction.lag.ms": "1"}, ""),
-    ({**USUAL, **DELETE}, {"min.cleanable.dirty.ratio": "0"}, ""),
     (NEVER_COMPACTED, {"max.compaction.lag.ms": "1"}, "compaction-start"),
     (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),
     (COMPACT, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),  # it may be
     ({**NEVER_COMPACTED, "max.compaction.lag.ms": "9"}, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     # segments that are closed sooner
     ({"segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
-    ({**COMPACT, "segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.bytes": "2"}, {"segment.bytes": "1"}, "segment-cut"),
     ({**DELETE, "segment.index.bytes": "9"}, {"segment.index.bytes": "8"}, "segment-cut"),
@@ -231,11 +215,9 @@ CASES: list[tuple[Values, Values, str]] = [
         {"segment.bytes": "1"},
         "segment-cut",
     ),
-    ({"cleanup.policy": "", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
     # what a record's time is
     ({"message.timestamp.type": "CreateTime"}, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
     ({"message.timestamp.type": "LogAppendTime"}, {"message.timestamp.type": None}, "timestamp-type"),
-    ({"message.timestamp.type": "CreateTime"}, {"message.timestamp.type": "CreateTime"}, ""),
     # when records are forced to disk
     ({"flush.ms": "1000"}, {"flush.ms": NEVER}, "flush-interval"),
     ({"flush.messages": NEVER}, {"flush.messages": "1"}, "flush-interval"),
@@ -265,18 +247,6 @@ def test_topic_change_has_risk_and_hazard(before: Values, after: Values, hazard:
     assert bool(hazard) is bool(assessment.reason)
 
 
-@pytest.mark.parametrize(("partitions", "text"), [(3, "lost"), (12, "is broken")])
-def test_partition_change_of_empty_topic_loses_no_data(partitions: int, text: str) -> None:
-    empty, full, unread = (
-        judge_topic_change(SIX, {"partitions": partitions}, size=size)
-        for size in (DataSize(0), DataSize(1), DataSize(0, 6, unread=1))
-    )
-    assert (text in full.reason, text in unread.reason, text in empty.reason) == (True, True, False)
-    assert empty.reason.endswith("(the topic holds no data)")
-    cut = judge_topic_change({"segment.ms": "9"}, {"segment.ms": "1"}, size=DataSize(1))
-    assert "holds" not in cut.reason, "the number of records does not matter"
-
-
 def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assessments = [judge_topic_change(before, after) for before, after, _ in CASES]
     assessments += [judge_topic_deletion("id"), judge_topic_deletion("id", 1), judge_topic_deletion(None)]
@@ -294,25 +264,6 @@ def test_share_of_moved_keys_matches_brute_force() -> None:
         period = lcm(before, after)
         move = sum(h % before != h % after for h in range(period))
         assert _percent_that_move(before, after) == move * 1000 // period / 10, (before, after)
-
-
-@pytest.mark.parametrize(
-    ("policy", "after", "keyed", "hazard"),
-    [
-        ("delete", 12, True, "partition-increase"),
-        ("delete", 12, False, ""),
-        ("compact", 12, False, "partition-increase-compacted"),
-        ("delete,compact", 12, False, "partition-increase-compacted"),
-        (" compact , delete ", 12, False, "partition-increase-compacted"),
-        ("delete", 3, True, "partition-decrease"),
-        ("delete", 3, False, "partition-decrease"),
-    ],
-)
-def test_partition_change_risk_follows_keyed(policy: str, after: int, keyed: bool, hazard: str) -> None:
-    before: Values = {"partitions": 6, "cleanup.policy": policy}
-    assessment = judge_topic_change(before, {"partitions": after}, keyed=keyed)
-    assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
-    assert "(if records have keys)" not in assessment.reason
 
 
 def test_deletion_of_unread_data_needs_own_consent() -> None:
@@ -339,12 +290,6 @@ def test_every_topic_config_is_judged_or_harmless_for_a_reason() -> None:
 def test_every_hazard_has_a_case() -> None:
     of_others = {"delete", "delete-by-name", UNREAD_DATA, "disk-space", "recreate", "replica-move"}
     assert {hazard for _, _, hazard in CASES} - {""} == HAZARDS - of_others
-
-
-def test_unclassified_config_is_disruptive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(HARMLESS, "preallocate")
-    assessment = judge_topic_change({"preallocate": "false"}, {"preallocate": "true"})
-    assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "unknown-config")
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Intent, Undeclared
-from kafkaform.core.values import replace
-from kafkaform.resources import KINDS, kind_order
-from kafkaform.resources.base import Layer, field_order
-from kafkaform.resources.topic.spec import normalise, resolve
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import Layer
+from kafkaform.resources.topic.spec import normalise
 from tests.support.plans.specs import Reports
 
 
@@ -18,15 +16,6 @@ def normalise_topic(layer: Layer) -> Layer:
     normal = normalise(layer, reports)
     assert reports == []
     return normal
-
-
-def test_spec_values_have_normal_form() -> None:
-    assert normalise_topic({}) == {}
-    assert normalise_topic(
-        {"partitions": 12.0, "replicationFactor": 3, "keyed": False, "overrides": {"x": {}}}
-    ) == {"partitions": 12, "replicationFactor": 3, "keyed": False}
-    assert normalise_topic({"retention": {}}) == {}
-    assert normalise_topic({"config": {}}) == {}
 
 
 @pytest.mark.parametrize(
@@ -40,14 +29,12 @@ def test_spec_values_have_normal_form() -> None:
             {"retention.ms": None, "retention.bytes": "-1"},
         ),
         ({"config": {"cleanup.policy": ["delete", "compact"]}}, {"cleanup.policy": "compact,delete"}),
-        ({"config": {"cleanup.policy": "compact, delete"}}, {"cleanup.policy": "compact,delete"}),
         ({"config": {"min.cleanable.dirty.ratio": 0.5}}, {"min.cleanable.dirty.ratio": "0.5"}),
         (
             {"config": {"min.cleanable.dirty.ratio": "0.123456789"}},
             {"min.cleanable.dirty.ratio": "0.123456789"},
         ),
         ({"config": {"preallocate": "True"}}, {"preallocate": "true"}),
-        ({"config": {"preallocate": None}}, {"preallocate": None}),
         ({"config": {"confluent.tier.enable": "True"}}, {"confluent.tier.enable": "True"}),
         ({"config": {"write.caching": ["a", "b"]}}, {"write.caching": "a,b"}),
     ],
@@ -63,24 +50,6 @@ def test_access_accepts_principals_and_teams_only() -> None:
     assert path == ("access", "write", 0)
     assert "'c' is not a principal" in message
     assert "team:c" in str(hint)
-
-
-def test_duplicate_and_invalid_settings_are_reported() -> None:
-    for value in (None, "7d", "nonsense"):
-        reports = Reports()
-        normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
-        assert (("config", "retention.ms"), True) in [(path, key) for path, _, _, key in reports]
-    reports = Reports()
-    layer: Layer = {
-        "config": {"retention.ms": "x", "segment.ms": "1h", "nope": "1"},
-        "retention": {"bytes": "y"},
-    }
-    assert normalise(layer, reports) == {"config": {"segment.ms": "3600000"}}
-    assert [(path, key) for path, _, _, key in reports] == [
-        (("config", "retention.ms"), False),
-        (("config", "nope"), True),
-        (("retention", "bytes"), False),
-    ]
 
 
 def test_every_kafka_config_accepts_own_default() -> None:
@@ -99,31 +68,6 @@ def test_throttles_cannot_be_declared(name: str) -> None:
     assert [hint for _, _, hint, _ in reports] == ["remove it"]
 
 
-def test_spec_resolves_to_state_and_intent() -> None:
-    layer: Layer = {
-        "partitions": 3,
-        "replicationFactor": 2,
-        "keyed": True,
-        "deletionProtection": True,
-        "undeclared": "reset",
-        "skew": {"by": "bytes"},
-        "config": {"b": "2", "a": None},
-    }
-    reports = Reports()
-    state, intent = resolve(layer, reports)
-    assert reports == []
-    assert state == {"partitions": 3, "replicationFactor": 2, "config.a": None, "config.b": "2"}
-    assert intent == Intent(keyed=True, deletion_protection=True, undeclared=Undeclared.RESET, spec=layer)
-    tombstone = {**layer, "state": "absent"}
-    assert resolve(tombstone, reports) == (None, replace(intent, spec=tombstone))
-
-
-def test_fields_have_an_order() -> None:
-    paths = sorted(["config.b", "replicationFactor", "config.a", "partitions"], key=field_order(TOPIC))
-    assert paths == ["partitions", "replicationFactor", "config.a", "config.b"]
-    assert kind_order("Topic") == 0
-
-
 TOPIC = KINDS["Topic"]
 
 
@@ -131,17 +75,13 @@ TOPIC = KINDS["Topic"]
     ("path", "a", "b", "same"),
     [
         ("config.min.cleanable.dirty.ratio", "0.50", "0.5", True),
-        ("config.min.cleanable.dirty.ratio", "0.501", "0.50", False),
         ("config.segment.ms", "060000", "60000", True),
-        ("config.cleanup.policy", "delete ", "delete", True),
         ("config.cleanup.policy", "delete,compact", "compact, delete", True),
         ("config.cleanup.policy", "delete", "compact,delete", False),
         ("config.preallocate", "TRUE", "true", True),
         ("config.confluent.x", "0.50", "0.5", False),
         ("config.retention.ms", None, "-1", False),
-        ("config.confluent.x", None, "", False),
         ("config.retention.ms", None, None, True),
-        ("partitions", 3, 3, True),
         ("partitions", 3, 4, False),
         ("replicationFactor", "1-3", 3, False),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,33 +13,28 @@ from kafkaform.audit.trail import read_trail
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import DriftCause, find_drift
-from kafkaform.inspect.importing import ImportLayout, make_import
-from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, listed_kinds
-from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
-from kafkaform.resources.base import FieldOutcome
-from kafkaform.resources.user.operations import RemoveCredentials, SetCredentials
+from kafkaform.resources.user.operations import SetCredentials
 from kafkaform.resources.user.risk import OwnLogin
 from tests.support.cli.project import manifest
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
-from tests.support.plans.scenes import QUIET, judge_saved, topic
+from tests.support.plans.scenes import judge_saved, topic
 
 CHECKOUT = ResourceRef("User", "checkout")
 P256, P512 = "scram.SCRAM-SHA-256", "scram.SCRAM-SHA-512"
 FIRST, SECOND = "first-s3cr3t", "second-s3cr3t"
 CONSENT = "password-change of SCRAM-SHA-512: TICKET-1"
-REMOVAL = "User/checkout:credential-removal"
 TEXT = """\
 apiVersion: kafkaform/v1
 kind: User
@@ -70,15 +64,12 @@ def file(tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def applied(file: ManifestFile) -> ManifestFile:
-    """The manifest of a user that is on the cluster."""
     file.apply()
     return file
 
 
 @pytest.fixture
 def set_password(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    """Sets the variable that the manifest names, or unsets it."""
-
     def set_variable(password: str | None) -> None:
         if password is None:
             monkeypatch.delenv("CHECKOUT")
@@ -168,11 +159,6 @@ def test_credential_change_risk_follows_login_result(
     assert join_reasons(plan) == snapshot
 
 
-def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> None:
-    applied.edit("8192", "16384")
-    assert "8192 → 16384 iterations, password same" in render_plan(applied.plan()).plain
-
-
 def test_missing_password_is_neither_compared_nor_set(
     cluster: MemoryCluster, file: ManifestFile, set_password: Callable[[str | None], None]
 ) -> None:
@@ -187,28 +173,6 @@ def test_missing_password_is_neither_compared_nor_set(
     assert file.plan().changes == ()
 
 
-def test_saved_plan_compares_password_when_applied(
-    cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
-) -> None:
-    applied.edit("8192", "4096")
-    safe = applied.plan()
-    set_password(None)
-    in_doubt = applied.plan("User/checkout:password-change")
-
-    def judge_again(plan: Plan) -> list[Status]:
-        judged = judge_saved(plan, cluster, settings=Settings(rules=QUIET)).plan
-        return [change.status for change in judged.changes]
-
-    set_password(SECOND)
-    assert judge_again(safe) == [Status.REFUSED]
-    assert judge_again(in_doubt) == [Status.PLANNED]
-    set_password(FIRST)
-    assert judge_again(safe) == [Status.PLANNED]
-    # What was done is done: a plan can be applied twice.
-    assert recorded_apply(safe, cluster)[1].complete
-    assert [each.result for each in recorded_apply(safe, cluster)[1].results] == [Result.ALREADY]
-
-
 def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> tuple[str, ...]:
     return compare((reviewed, HEADER), (now, HEADER), desired).differences
 
@@ -216,7 +180,6 @@ def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> 
 def test_rotation_can_be_reviewed_without_password(
     cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
 ) -> None:
-    silent = applied.load()
     set_password(None)
     # Without consent, nothing is planned; with it, the plan says what it cannot compare.
     nothing = applied.plan()
@@ -236,15 +199,6 @@ def test_rotation_can_be_reviewed_without_password(
     set_password(SECOND)
     second = applied.plan()
     assert compare_with_reviewed(reviewed, second, desired) == ()
-    added, consented = compare_with_reviewed(nothing, second, desired)
-    assert "not in the reviewed plan" in added
-    assert "was not given when the plan was reviewed" in consented
-    text = applied.path.read_text()
-    applied.path.write_text(TEXT)
-    withheld, withdrawn = compare_with_reviewed(reviewed, applied.plan(), silent)
-    assert "a different change" in withheld
-    assert "is not given now" in withdrawn
-    applied.path.write_text(text)
     set_password(None)
     assert compare_with_reviewed(reviewed, applied.plan(), desired) == ()
     _, failed = recorded_apply(reviewed, cluster)
@@ -253,26 +207,6 @@ def test_rotation_can_be_reviewed_without_password(
     set_password(SECOND)
     assert recorded_apply(second, cluster)[1].complete
     assert applied.plan().changes == ()
-    # Nothing is set again by a plan that was applied.
-    before = cluster.observe([CHECKOUT])
-    _, again = recorded_apply(reviewed, cluster)
-    assert [each.result for each in again.results] == [Result.ALREADY]
-    assert cluster.observe([CHECKOUT]).resources == before.resources
-
-
-@pytest.mark.parametrize(
-    "line", ["password-change of SCRAM-SHA-256: T", "password-change: T", "credential-removal: T", None]
-)
-def test_consent_for_other_mechanism_plans_no_change(
-    applied: ManifestFile, set_password: Callable[[str | None], None], line: str | None
-) -> None:
-    set_password(None)
-    if line is not None:
-        applied.consent(line)
-        assert applied.plan().changes == ()
-    else:
-        # Nor does one on the command line, which may be meant for every hazard.
-        assert applied.plan("destructive", "User/checkout:password-change").changes == ()
 
 
 def test_unverifiable_password_is_set_once_by_consent(
@@ -298,23 +232,6 @@ def test_unverifiable_password_is_set_once_by_consent(
     assert applied.plan().changes == ()
 
 
-def test_rotation_without_verified_login_is_not_done() -> None:
-    field = KINDS["User"].field(P512)
-    before, after = "iterations=4096,password=changed", "iterations=4096,password=${env:A}"
-    live = Observed(CHECKOUT, None, {P512: "iterations=4096,password=unknown"})
-    assert field.remaining(FieldChange(P512, before, after), live) is FieldOutcome.MOVED
-    assert field.remaining(FieldChange(P512, None, after), live) is FieldOutcome.DONE
-
-
-def test_undeclared_mechanism_is_removed_with_consent(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    set_by_hand(cluster, FIRST, P256)
-    removal = applied.plan()
-    assert list_assessments(removal) == [(Risk.DESTRUCTIVE, "credential-removal")]
-    assert "can no longer log in by SCRAM-SHA-256" in join_reasons(removal)
-    applied.apply(REMOVAL)
-    assert [*cluster.observe([CHECKOUT]).resources[CHECKOUT].state] == [P512]
-
-
 @pytest.mark.parametrize(
     ("own", "absent"), [("SCRAM-SHA-512", Status.REFUSED), ("SCRAM-SHA-256", Status.PLANNED)]
 )
@@ -337,11 +254,6 @@ def test_applying_account_keeps_own_login(
     assert ("the account that applies" in (deletion.reason or "")) is (absent is Status.REFUSED)
 
 
-def test_users_precede_grants_and_are_removed_after_revocations() -> None:
-    phases = [SetCredentials.phase, GrantAccess.phase, RevokeAccess.phase, RemoveCredentials.phase]
-    assert phases == sorted(phases)
-
-
 def test_edited_user_plan_is_judged(cluster: MemoryCluster) -> None:
     kind, change = KINDS["User"], FieldChange(P512, "iterations=1", "password=hunter2")
     assert kind.field(P512).describe(change.before, change.after) is None
@@ -361,20 +273,3 @@ def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: 
     assert field.history.cause is DriftCause.UNDECIDED
     # A refused login shows that one of the two changed, and not which.
     assert "the password, or the variable or file" in str(describe_field_since(CHECKOUT, field))
-
-
-@pytest.mark.parametrize(
-    ("name", "variable"), [("checkout", "CHECKOUT_PASSWORD"), ("1.a-b ü", "_1_A_B___PASSWORD")]
-)
-def test_imported_user_has_password_reference(
-    tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
-) -> None:
-    monkeypatch.setenv("CHECKOUT", FIRST)
-    ref = ResourceRef("User", name)
-    cluster.execute([SetCredentials(ref, {P512: "iterations=8192,password=${env:CHECKOUT}"})])
-    read = cluster.observe((), lambda _: True, kinds=KINDS)
-    imported = make_import(read, Selection(kinds=tuple(KINDS)), {}, Context(), ImportLayout(tmp_path))
-    assert f'password: "${{env:{variable}}}"' in imported.files[0].text
-    assert json.loads(build_live_manifest(read.resources[ref]).to_json())["spec"] == {
-        "scram": [{"mechanism": "SCRAM-SHA-512", "iterations": 8192, "password": f"${{env:{variable}}}"}]
-    }

@@ -84,12 +84,8 @@ def test_policy_explanation_matches_golden(golden: SnapshotAssertion) -> None:
     [
         ("match: {name: 'checkout.*'}", True),
         ("match: {name: 'Checkout.*'}", False),
-        ("match: {name: 'payments.*'}", False),
-        ("match: {labels: {tier: critical}}", True),
         ("match: {labels: {tier: critical, team: checkout}}", True),
         ("match: {labels: {tier: critical, team: payments}}", False),
-        ("match: {labels: {owner: checkout}}", False),
-        ("environments: [prod]", True),
         ("environments: [dev, prod]", True),
         ("environments: [dev]", False),
     ],
@@ -97,22 +93,6 @@ def test_policy_explanation_matches_golden(golden: SnapshotAssertion) -> None:
 def test_policy_applies_to_matching_resources(about: str, trips: bool) -> None:
     policy = f"- {{name: p, message: No, {about}, require: {{labels: [owner]}}}}\n"
     assert bool(check_policies(policy)) is trips
-
-
-def test_policy_applies_to_environment_and_not_to_tombstones() -> None:
-    policy = "- {name: p, message: No, environments: [prod], require: {labels: [owner]}}\n"
-    assert check_policies(policy, environment=None) == []
-    policy = "- {name: p, message: No, match: {labels: {tier: 010}}, require: {labels: [owner]}}\n"
-    assert check_policies(policy, change_topic("tier: critical", "tier: 010"))
-    assert not check_policies(policy, change_topic("tier: critical", "tier: 8"))
-    tombstone = TOPIC.partition("spec:")[0] + "spec: {state: absent}\n"
-    assert list_failures("labels: [owner], name: '^x', fields: {partitions: {min: 9}}", tombstone) == []
-    # An override of the environment counts and is pointed to.
-    manifest = TOPIC + "  overrides:\n    prod: {partitions: 2}\n"
-    policy = "- {name: p, message: No, require: {fields: {partitions: {min: 3}}}}\n"
-    assert check_policies(policy, manifest, environment="dev") == []
-    (finding,) = check_policies(policy, manifest, environment="prod")
-    assert str(finding.location) == "a.yaml:11:12"
 
 
 GROUP = """\
@@ -143,7 +123,6 @@ FAILS: list[tuple[str, str, Facts | None]] = [
     ("fields: {labels.tier: {in: [low, standard]}}", TOPIC, None),
     ("fields: {labels.owner: {in: [a]}}", TOPIC, None),
     ("fields: {partitions: {min: 7}}", TOPIC, None),
-    ("fields: {partitions: {max: 5}}", TOPIC, None),
     ("fields: {partitions: {multipleOf: 4}}", TOPIC, None),
     ("fields: {partitions: {in: [3, 12]}}", TOPIC, None),
     ("fields: {partitions: {min: 7, multipleOf: 4}}", TOPIC, None),
@@ -157,7 +136,6 @@ FAILS: list[tuple[str, str, Facts | None]] = [
     ("fields: {keyed: {in: [true]}}", TOPIC + "  keyed: false\n", None),
     ("fields: {skew.maxKeyShare: {max: 0.2}}", TOPIC + "  skew: {maxKeyShare: 0.3}\n", None),
     ("fields: {skew.maxKeyShare: {max: 0.2}}", TOPIC, None),
-    ("fields: {members.expected: {max: 5}}", GROUP, None),
     ("fields: {members.max: {max: 12}}", GROUP, None),
     ("fields: {config.consumer.session.timeout.ms: {max: 45s}}", GROUP, None),
     ("fields: {client.max.poll.records: {max: 100}}", GROUP, None),
@@ -176,38 +154,6 @@ FAILS: list[tuple[str, str, Facts | None]] = [
 def test_policy_messages_match_golden(golden: SnapshotAssertion) -> None:
     texts = [(require, list_failures(require, *remaining)) for require, *remaining in FAILS]  # type: ignore[arg-type]
     assert "".join(list_texts({require: found}) for require, found in texts) == golden(name="messages.txt")
-
-
-@pytest.mark.parametrize(
-    ("require", "manifest", "facts"),
-    [
-        (r'name: "^{labels.team}\\."', TOPIC, None),
-        (r'name: "^[a-z]{8}\\."', TOPIC, None),
-        ("name: orders$", TOPIC, None),
-        ("labels: [team, tier]", TOPIC, None),
-        ("fields: {labels.tier: {in: [critical, standard]}}", TOPIC, None),
-        ("fields: {partitions: {min: 6}}", TOPIC, None),
-        ("fields: {partitions: {max: 6}}", TOPIC, None),
-        ("fields: {partitions: {multipleOf: 3}}", TOPIC, None),
-        ("fields: {partitions: {in: [6, 12]}}", TOPIC, None),
-        ("fields: {config.retention.ms: {min: 60d, max: 5184000000}}", TOPIC, None),
-        ("fields: {config.retention.ms: {min: 60d}}", UNLIMITED, None),
-        ("fields: {config.retention.ms: {max: unlimited}}", UNLIMITED, None),
-        ("fields: {config.cleanup.policy: {in: ['compact,delete']}}", VARIED, None),
-        ("fields: {config.min.cleanable.dirty.ratio: {in: [0.5], max: .5}}", VARIED, None),
-        ("fields: {config.retention.ms: {max: 7d}}", UNKEPT, None),
-        ("fields: {config.retention.ms: {max: 6d}}", UNKEPT, ONE_DAY),
-        ("fields: {keyed: {in: [true]}}", TOPIC + "  keyed: true\n", None),
-        ("fields: {members.expected: {min: 2, max: 6}}", GROUP, None),
-        ("fields: {config.consumer.session.timeout.ms: {max: 1m}}", GROUP, None),
-        ("fields: {client.max.poll.records: {max: 200}}", GROUP, None),
-        ("fields: {client.partition.assignment.strategy: {in: [cooperative-sticky]}}", GROUP, None),
-        ("fields: {processing.maxTimePerRecord: {max: 1s}}", GROUP, None),
-        ("fields: {labels.team: {in: [checkout]}}", GROUP, None),
-    ],
-)
-def test_manifest_with_required_values_passes(require: str, manifest: str, facts: Facts | None) -> None:
-    assert list_failures(require, manifest, facts) == []
 
 
 ACCESS = """\
@@ -237,17 +183,6 @@ def test_acls_are_checked_individually() -> None:
     assert [finding.code for finding in by_admin] == ["policy/no-access-to-everything-from-everywhere"]
     (rule, _) = write_settings(policies).policies
     assert "except User:admin" in rule.explanation
-
-
-def test_policy_applies_to_matching_field_values() -> None:
-    narrow = "- {name: p, message: No., match: {fields: {partitions: {min: 7}}}, require: {labels: [x]}}\n"
-    assert check_policies(narrow) == []
-    assert len(check_policies(narrow, TOPIC.replace("partitions: 6", "partitions: 7"))) == 1
-    assert check_policies(narrow.replace("{min: 7}", "{notIn: [6]}")) == []
-    assert (
-        check_policies("- {name: p, message: No., match: {except: ['checkout.*']}, require: {labels: [x]}}\n")
-        == []
-    )
 
 
 def policy(rest: str) -> str:

@@ -62,18 +62,18 @@ ELSEWHERE = {
     "KF207": "900 partitions and members: the advice is a client setting",
     "KF213": "needs members of another protocol: tests/kafka/test_cli_groups.py",
     "KF216": "needs an older broker: tests/versions",
-    "KF303": "advises to start a broker: tests/kafka/test_health.py",
+    "KF303": "advises to start a broker: tests/kafka/test_cli_doctor.py",
     "KF306": "advises `plan` and `apply` without arguments, which every test of commands runs",
     "KF307": "advises to start members: tests/kafka/test_cli_doctor.py",
-    "KF308": "names `kafkaform rebalance`, which tests/kafka/test_cli_replicas.py runs; the brokers do it",
+    "KF308": "names `kafkaform rebalance`, which tests/kafka/test_journeys.py runs; the brokers do it",
     "KF309": "advises a command, which tests/kafka/test_cli_replicas.py runs",
     "KF310": "advises a command, which tests/kafka/test_disk_space.py runs",
     "KF311": "advises a command of Kafka's: tests/unit/inspect/test_health_check.py",
-    "KF312": "advises commands, which tests/kafka/test_cli_arrivals.py and test_cli_skew.py run",
+    "KF312": "advises commands, which tests/kafka/test_cli_arrivals.py and tests/spark run",
     "KF313": "advises commands of Kafka: tests/unit/inspect/test_health_check.py",
     "KF314": "names `kafkaform succession`, which tests/kafka/test_cli_succession.py runs",
     "KF315": "advises a reset, which tests/kafka/test_cli_doctor.py runs",
-    "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
+    "KF401": "advises consent or stopping, which tests/kafka/test_cli_terminal.py does",
     "KF405": "advises stop, apply, reset, start: tests/kafka/test_cli_groups.py",
     "KF406": "advises consent in words of the group's owner: tests/unit/rules/rows/changes.py",
     "KF409": "advises more replicas first, as KF109 does",
@@ -101,7 +101,6 @@ def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
-    """Return the findings of a rule about a resource in a plan."""
     plan = project.run("plan", "--no-strict", "--format", "json").needs(0).json
     return [
         item
@@ -180,11 +179,9 @@ class Scene:
         )
 
     def findings(self) -> list[dict[str, Any]]:
-        """Return the findings of the rule."""
         return findings(self._project, self._code, self._about)
 
     def choices(self, finding: dict[str, Any]) -> list[Spec]:
-        """The alternatives of an advice."""
         return parse_advice(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
 
     def follow(self, finding: dict[str, Any], choice: Spec) -> None:

@@ -11,8 +11,12 @@ import kafkaform
 from kafkaform import rules
 from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.core.values import replace
+from kafkaform.rules import Stage
 from kafkaform.rules.catalogue import Finding, rule
+from kafkaform.rules.health import CRITICAL
+from tests.support.plans.rules import check_rule, scene
 from tests.support.plans.scenes import declare_topic
+from tests.unit.rules.rows.groups import members, slow
 
 PLACE = Location("topics/a.yaml", 3)
 
@@ -55,3 +59,29 @@ def test_every_code_is_unique_and_used() -> None:
     sources = Path(kafkaform.__file__).parent.rglob("*.py")
     used = {code for source in sources for code in re.findall(r"\bKF[0-9]{3}\b", source.read_text("utf-8"))}
     assert used <= rules.list_entries().keys()
+
+
+def test_critical_rules_are_errors() -> None:
+    assert {rules.RULES[code].severity for code in CRITICAL} == {Severity.ERROR}
+
+
+def test_rules_about_the_whole_cluster_cannot_be_waived() -> None:
+    waivable = {code for code, rule in rules.RULES.items() if rule.stage is Stage.HEALTH and rule.waivable}
+    assert waivable == {"KF306", "KF307", "KF314", "KF315"}
+
+
+@pytest.mark.parametrize("partitions", [5, 7, 9, 12, 17, 60])
+def test_suggested_numbers_of_members_divide_the_partitions(partitions: int) -> None:
+    for number in range(2, partitions):
+        for finding in check_rule("KF202", scene(declare_topic("orders", partitions), members(number))):
+            suggested = str(finding.suggestion).partition(" members,")[0]
+            for better in map(int, re.findall(r"\d+", suggested)):
+                assert partitions % better == 0 or better == number
+
+
+@pytest.mark.parametrize("each", [600, 601, 7_001, 299_999])
+def test_suggested_batch_is_the_largest_that_fits(each: int) -> None:
+    (finding,) = check_rule("KF203", slow(each))
+    (fitting,) = map(int, re.findall(r"max\.poll\.records: (\d+)", str(finding.suggestion)))
+    assert not check_rule("KF203", slow(each, client={"max.poll.records": str(fitting)}))
+    assert check_rule("KF203", slow(each, client={"max.poll.records": str(fitting + 1)}))

@@ -10,24 +10,19 @@ import pytest
 from kafkaform import rules
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.config.settings import Settings
-from kafkaform.core.model import Facts, Intent, ResourceRef, RiskAssessment, Status
+from kafkaform.core.model import Facts, ResourceRef, RiskAssessment, Status
 from kafkaform.core.plans import Plan
-from kafkaform.core.values import replace
 from kafkaform.core.wording import code, command, setting
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.page import Page
 from kafkaform.report.plan import render_plan, write_annotation
-from kafkaform.resources.consent import ANNOTATION, Grant, annotation
+from kafkaform.resources.consent import ANNOTATION, annotation
 from kafkaform.resources.consumer_group.risk import judge_delete
-from kafkaform.rules import RuleContext
-from kafkaform.rules.catalogue import ProjectLimits
-from kafkaform.rules.waivers import find_idle_waivers
 from tests.support.golden import ROOT
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.pasting import check_suggestion, find_commands, find_lines, parse_command
+from tests.support.plans.pasting import check_suggestion, find_commands, parse_command
 from tests.support.plans.risk import judge_topic_change
-from tests.support.plans.rules import check_rule
-from tests.support.plans.scenes import create_topic, declare_topic
+from tests.support.plans.scenes import create_topic
 
 DAY = 86_400_000
 
@@ -69,35 +64,6 @@ def test_commands_of_golden_sentences_can_be_run() -> None:
     for verb, arguments in commands:
         if verb != "--debug" and "--help" not in arguments:
             parse_command(verb, arguments)
-
-
-MANIFEST = """\
-apiVersion: kafkaform/v1
-kind: Topic
-metadata: {{name: a}}
-spec:
-  partitions: 12
-  replicationFactor: 3
-  {line}
-"""
-
-
-@pytest.mark.parametrize(
-    "line", ["retention: 60s", "retention: {time: 60s}", "config: {retention.ms: 60000}"]
-)
-@pytest.mark.parametrize("code", ["KF110", "KF115"])
-def test_suggested_setting_replaces_existing_setting(tmp_path: Path, line: str, code: str) -> None:
-    limits, file = ProjectLimits(recovery_window_ms=7 * DAY), tmp_path / "a.yaml"
-    for text, trips in ((line, True), (None, False)):
-        if text is not None:
-            file.write_text(MANIFEST.format(line=text))
-        (desired,) = load_all([file], [Context()])
-        findings = check_rule(code, RuleContext(tuple(desired), limits=limits))
-        assert bool(findings) is trips
-        for finding in findings:
-            (pasted,) = find_lines(str(finding.suggestion))
-            assert pasted[0] == line.partition(":")[0]
-            file.write_text(MANIFEST.format(line=pasted[1]))
 
 
 ON = {"remote.storage.enable": "true"}
@@ -184,33 +150,3 @@ def test_suggested_annotation_gives_every_consent(tmp_path: Path, given: str) ->
     assert after.status is Status.PLANNED
     reasons = {consent.hazard: consent.reason for consent in plan_file(tmp_path / "a.yaml", line).consents}
     assert {item.hazard: item.reason for item in given_before}.items() <= reasons.items()
-
-
-def test_command_line_consent_is_not_in_annotation() -> None:
-    memory = MemoryCluster()
-    create_topic(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
-    desired = declare_topic("a", retention_ms="1", min_insync_replicas="1")
-    request = Request((desired,), allow=(Grant.parse("Topic/a:min-isr-cut"),))
-    plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
-    (change,) = plan.changes
-    assert write_annotation(change) == f'{ANNOTATION}: "retention-cut from 1d: <why>"'
-
-
-def test_suggestion_for_an_idle_consent_can_be_pasted(tmp_path: Path) -> None:
-    for given in ("retention-cut: T-1", "retention-cut from 2d: dev"):
-        notes = plan_file(tmp_path / "a.yaml", f'{ANNOTATION}: "{given}"').diagnostics
-        texts = [str(note.suggestion) for note in notes if note.code == "KF417"]
-        assert texts
-        for text in texts:
-            assert check_suggestion(text)
-            ((_, line),) = find_lines(text)
-            assert ("from 2d: dev" in line) is ("2d" in given), "what is for another cluster stays"
-            left = plan_file(tmp_path / "a.yaml", line).diagnostics
-            assert [item.message for item in left if "retention-cut" in item.message] == []
-
-
-def test_suggestion_for_an_idle_waiver_can_be_pasted() -> None:
-    waived = replace(declare_topic("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
-    stages = (rules.Stage.MANIFESTS,)
-    found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.list_entries()))
-    assert [check_suggestion(str(item.suggestion)) for item in found] == [1, 0, 0]

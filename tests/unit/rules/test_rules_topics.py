@@ -9,22 +9,12 @@ import pytest
 from kafkaform import rules
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import read_settings
-from kafkaform.core import kafka_configs
 from kafkaform.core.model import Facts
 from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext
 from tests.support.cli.project import ROOT
-from tests.support.plans.rules import (
-    build_observed,
-    check_rule,
-    describe_findings,
-    facts,
-    living,
-    scene,
-    select_rule,
-)
-from tests.support.plans.scenes import declare_topic
-from tests.unit.rules.rows.topics import build_config, build_partitions
+from tests.support.plans.rules import check_rule, select_rule
+from tests.unit.rules.rows.topics import build_partitions
 
 ENVIRONMENTS = ("dev", "prod")
 
@@ -68,52 +58,3 @@ def test_suggested_count_spreads_over_brokers(partitions: int, brokers: int, bet
 )
 def test_no_decrease_of_a_live_topic_is_suggested(partitions: int, live: int, better: int) -> None:
     assert suggest_partitions(partitions, live=live) == better
-
-
-@pytest.mark.parametrize(
-    ("replicas", "value", "severity"),
-    [
-        (1, "1", None),
-        (2, "1", None),
-        (3, "2", None),
-        (5, "3", None),
-        (1, "2", "error"),
-        (3, "4", "error"),
-        (2, "2", "warning"),
-        (3, "3", "warning"),
-        (3, "1", "warning"),
-    ],
-)
-def test_min_isr_is_judged_from_manifest_default_and_live_value(
-    replicas: int, value: str, severity: str | None
-) -> None:
-    unset = declare_topic("a", 3, replicas)
-    default = facts(min_insync_replicas=value)
-    live = build_observed("a", 3, replicas, min_insync_replicas=value)
-    new = f"a {severity} config.min.insync.replicas" if severity else None
-    for context in (
-        scene(declare_topic("a", 3, replicas, min_insync_replicas=value)),
-        scene(unset, facts=default),
-        scene(declare_topic("a", 3, replicas, min_insync_replicas=None), facts=default),
-        # The plan lowers the replication factor.
-        scene(unset, live=living(build_observed("a", 3, replicas + 1, min_insync_replicas=value))),
-    ):
-        assert describe_findings(check_rule("KF109", context)) == ([new] if new else [])
-    for context in (
-        scene(unset, live=living(live)),
-        scene(unset, facts=facts(min_insync_replicas=str(replicas + 1)), live=living(live)),
-        scene(unset, live=living(build_observed("a", 3, replicas, inherited=value))),
-    ):
-        # What is so already is no reason to refuse other changes.
-        old = [new.replace("error", "warning")] if new else []
-        assert describe_findings(check_rule("KF109", context)) == old
-    assert not check_rule("KF109", scene(unset))
-
-
-def test_deprecated_config_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = dict(kafka_configs.topic_configs())
-    known["flush.ms"] = replace(known["flush.ms"], deprecated=True)
-    monkeypatch.setattr(kafka_configs, "topic_configs", lambda: known)
-    (finding,) = check_rule("KF115", build_config("flush.ms", "1000"))
-    assert describe_findings([finding]) == ["a warning config.flush.ms"]
-    assert "deprecated" in finding.message

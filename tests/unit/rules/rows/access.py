@@ -28,7 +28,6 @@ OF_TEAM_B = replace(ORDERS, intent=Intent(labels={"team": "b"}))
 
 
 def trips_access(rule: str, severity: str, right: str, declared: Desired, *others: Desired) -> Row:
-    """Build a row of declared access with a finding about one right."""
     return trips(rule, scene(declared, *others), f"{declared.ref.name} {severity} {right}")
 
 

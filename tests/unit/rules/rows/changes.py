@@ -75,7 +75,6 @@ def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Obs
 def build_risky(
     present: int, risky: int, changes: tuple[PlannedChange, ...] = (), **limits: object
 ) -> RuleContext:
-    """Build the context of so many live topics, with risky changes of some."""
     names = [f"t{number:02}" for number in range(present)]
     context = RuleContext(
         tuple(map(declare_topic, names)),
@@ -118,7 +117,6 @@ def group(name: str, *positions: Position, members: int = 0, protocol: str = "cl
 
 
 def build_increased(*groups: Group) -> RuleContext:
-    """Build the context of a topic that gets partitions, and of groups."""
     return build_reading_groups(build_update("a"), *groups)
 
 
@@ -131,7 +129,6 @@ def running(*names: str) -> list[Group]:
 
 
 def build_group(name: str, *partitions: int, of: str = "a", committed: int | None = 5, **more: Any) -> Group:
-    """Build a group with an offset in partitions of a topic."""
     return group(name, *(Position(of, number, committed) for number in partitions), **more)
 
 
@@ -149,7 +146,6 @@ def build_gaps(own: Group | None, desired: Desired | None = None, partitions: in
 
 
 def build_changed_group(before: Group | None, *after: Group) -> RuleContext:
-    """Build the context of a group that is to be deleted, read twice."""
     ref = group_ref("g")
     groups = {group.name: group for group in after}
     return scene(live={ref: live(ref, before)}, groups=groups, changes=(build_delete(ref),))
@@ -222,7 +218,6 @@ def build_acknowledged(
     running: Reassignment | None = None,
     status: Status = Status.PLANNED,
 ) -> RuleContext:
-    """Build the context of a change of a topic of one partition."""
     states = (PartitionState("a", 0, 1, replicas, isr),)
     brokers = tuple(Broker(number) for number in (1, 2, 3))
     layout = Layout(brokers, {"a": states}, None if running is None else {("a", 0): running})
@@ -243,7 +238,6 @@ THREE_OF_TWO, RAISE_TO_3 = declare_topic("a", 1, 2, min_insync_replicas="3"), ch
 WITHOUT_3 = change_field("placement", "1:2:3", "1:2")
 ADDED = (change_field("replicationFactor", 1, 3), change_field("placement", "1", "1:2:3"), RAISE)
 JOINED = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
-MORE_THAN_REPLICAS = build_acknowledged(THREE_OF_TWO, RAISE_TO_3, isr=(1,))
 ONE_IN_SYNC = build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,))
 FROM_UNKNOWN = change_field(MIN_ISR, None, "2")
 

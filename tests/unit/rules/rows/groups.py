@@ -35,18 +35,15 @@ def index_live(live: Group | None) -> dict[ResourceRef, Observed]:
 
 
 def members(expected: int | None = None, most: int | None = None, **spec: Any) -> Desired:
-    """Build a group with so many members."""
     numbers = {"expected": expected, "max": most}
     return group(members={name: number for name, number in numbers.items() if number is not None}, **spec)
 
 
 def sharing(topics: list[Desired], expected: int, **spec: Any) -> RuleContext:
-    """Build the context of a group with members that read these topics."""
     return scene(*topics, members(expected, topics=[item.ref.name for item in topics], **spec))
 
 
 def build_instances(expected: int, instance: str, most: int | None = None) -> RuleContext:
-    """Build the context of members with an instance id."""
     return scene(members(expected, most, client={"group.instance.id": instance}))
 
 
@@ -115,7 +112,6 @@ def build_assigned(strategy: str, protocol: str = "classic") -> RuleContext:
 
 
 def beating(protocol: str, session: int | None, beat: int | None, default: int | None = None) -> RuleContext:
-    """Build the context of a group with a session timeout and a heartbeat interval."""
     section, prefix = ("client", "") if protocol == "classic" else ("config", f"{protocol}.")
     names = {f"{prefix}session.timeout.ms": session, f"{prefix}heartbeat.interval.ms": beat}
     spec: dict[str, Any] = {section: {n: str(v) for n, v in names.items() if v is not None}}
@@ -191,7 +187,6 @@ TIMES: list[Row] = [
 
 
 def build_retention(retention: str, policy: str = "delete") -> Mapping[ResourceRef, Observed]:
-    """Return the live topic orders with a retention in force."""
     effective = {"config.retention.ms": retention, "config.cleanup.policy": policy}
     return {topic("orders"): Observed(topic("orders"), "id", {"partitions": 1}, effective)}
 
@@ -285,12 +280,10 @@ def starting(initial: str, reset: str | None = None, protocol: str = "classic") 
 
 
 def build_conversion(live: Group | None, protocol: str) -> RuleContext:
-    """Build the context of a live group that is declared with a protocol."""
     return scene(group(protocol=protocol), live=index_live(live))
 
 
 def build_offered(declared: Desired, *protocols: str) -> RuleContext:
-    """Build the context of a group on brokers that offer classic and these protocols."""
     return scene(declared, facts=Facts("id", group_protocols=frozenset({"classic", *protocols})))
 
 

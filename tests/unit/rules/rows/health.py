@@ -21,7 +21,6 @@ QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))
 
 
 def cluster(*partitions: PartitionState, brokers: int = 3, **changes: Any) -> Health:
-    """Build a cluster in good health, with some partitions."""
     sound = Health(1, tuple(Broker(number) for number in range(1, brokers + 1)), partitions, quorum=QUORUM)
     return replace(sound, **changes)
 
@@ -37,17 +36,14 @@ SOUND = cluster(part(0, 1), part(1, 2, replicas="231"), part(2, 3, replicas="312
 
 
 def sick(*partitions: PartitionState, **changes: Any) -> RuleContext:
-    """Build the context of a cluster with these partitions."""
     return scene(health=cluster(*partitions, **changes))
 
 
 def sound(**changes: Any) -> RuleContext:
-    """Build the context of the sound cluster with something else."""
     return scene(health=replace(SOUND, **changes))
 
 
 def build_quorum(voter: Voter) -> RuleContext:
-    """Build the context of a quorum with a third voter."""
     return sick(quorum=Quorum(11, (*QUORUM.voters[:2], voter)))
 
 
@@ -119,7 +115,6 @@ def group(
 
 
 def build_group(live: Group | None, expected: int | None = None, lag: int | None = None) -> RuleContext:
-    """Build the context of a declared group, as it is live."""
     spec: dict[str, object] = {"members": {"expected": expected}} if expected is not None else {}
     spec |= {"lag": {"maxRecords": lag}} if lag is not None else {}
     wanted = Desired(ResourceRef("ConsumerGroup", "g"), {}, Intent(spec=spec))
@@ -186,14 +181,12 @@ DECLARED: list[Row] = [
 
 
 def leaders(*counts: int, **more: Any) -> RuleContext:
-    """Build the context of partitions with one replica, so many on each broker."""
     placed = [broker for broker, number in enumerate(counts, 1) for _ in range(number)]
     parts = [part(n, broker, replicas=str(broker)) for n, broker in enumerate(placed)]
     return scene(health=cluster(*parts, brokers=len(counts)), **more)
 
 
 def uneven(topics: int) -> RuleContext:
-    """Build the context of topics whose first partition gets most of the records."""
     arrivals = (TopicArrivals(f"t-{n}", 1, (900, 90, 10), (0, 0, 0), 1.0) for n in range(topics))
     return scene(arrivals=tuple(arrivals))
 

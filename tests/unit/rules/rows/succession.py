@@ -15,7 +15,6 @@ from tests.support.plans.scenes import absent, declare_reader, declare_topic, gr
 
 
 def declare_successor(name: str, predecessor: str, retention_ms: str | None = None) -> Desired:
-    """Declare a topic that succeeds another one."""
     declared = declare_topic(name, retention_ms=retention_ms) if retention_ms else declare_topic(name)
     return replace(declared, intent=Intent(spec={"succeeds": predecessor}))
 
@@ -40,7 +39,6 @@ def read(*, committed: int = 4, obstacle: str = "", recent: str = "") -> RuleCon
 
 
 def follow(*groups: GroupProgress, obstacle: str = "") -> RuleContext:
-    """Build the context of a succession with these groups."""
     predecessor = Predecessor("orders.v1", "orders.v2", obstacle=obstacle)
     return RuleContext((NEW,), successions=(Succession("orders.v2", "orders.v1", predecessor, groups),))
 

@@ -104,7 +104,6 @@ NAMES: list[Row] = [
 def build_partitions(
     count: int, brokers: int | None = None, live: int | None = None, facts: Facts | None = None
 ) -> RuleContext:
-    """Build the context of one topic, by its partitions, the brokers, and the partitions that it has."""
     resources = living(build_observed("a", live)) if live is not None else {}
     return scene(declare_topic("a", count), brokers=brokers, live=resources, facts=facts)
 

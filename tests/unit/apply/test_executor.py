@@ -247,6 +247,17 @@ def test_topic_recreated_by_a_producer_is_reported(
     assert not report.complete
 
 
+def test_topic_changed_during_verification_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6))
+    later = AddPartitions(topic("a"), 6, 9)
+    report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
+    assert sorts(item.done) == [AddPartitions]
+
+
 def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declare_topic("a"))
     start = time.time

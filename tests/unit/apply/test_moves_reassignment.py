@@ -380,6 +380,16 @@ def test_partition_moved_by_another_client_fails(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
+def test_cancelled_partition_is_not_moved_again(memory: MemoryCluster) -> None:
+    memory.pace(50)
+    watched = Watched(memory)
+    crew = Crew(watched)
+    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): None}))
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
+    assert error.message.startswith("partition 0: another client cancelled")
+    assert len(watched.reassigned) == 1
+
+
 def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     foreign = Throttles(
         {1: Rates(leader=5 * MB), 2: Rates(MB, 3 * MB)},
@@ -404,6 +414,12 @@ def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
     message = "partition 1 is now on 1; the plan saw 2; 0 of 3 partitions in place"
     assert failure(report, "b").message == message
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
+
+
+def test_deleted_topic_does_not_stop_other_moves(memory: MemoryCluster) -> None:
+    report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert report.outcomes[A] is None
+    assert failure(report, "b").message.startswith("partition 0 no longer exists")
 
 
 def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
@@ -463,6 +479,18 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     assert "the cluster does not answer, trying again: nobody answers" in crew.notes.lines
     assert "the running moves could not be cancelled, and may continue: nobody answers" in crew.notes.lines
     assert not memory.throttles(["a"])
+
+
+def test_refused_partition_fails_own_topic_only(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", SINGLE)
+    memory.fail_next(NO, B)
+    crew = Crew(memory, MoveOptions(throttle=None))
+    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert report.outcomes[A] is None
+    error = failure(report, "b")
+    assert isinstance(error, MovesUnfinished)
+    assert error.message == f"partition 0: {NO.message}; 2 of 3 partitions in place"
+    assert error.hint == "ask them"
 
 
 def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:

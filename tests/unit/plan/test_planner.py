@@ -290,3 +290,12 @@ def test_each_field_of_hazard_needs_consent() -> None:
     plan = build_plan([whole], there)
     assert [change.status for change in plan.changes] == [Status.PLANNED]
     assert [consent.reason for consent in plan.consents] == ["T-2; T-1"]
+
+
+@pytest.mark.parametrize(
+    ("count", "status"), [("6", Status.PLANNED), ("3", Status.NEEDS_CONSENT), ("x", Status.NEEDS_CONSENT)]
+)
+def test_consent_may_be_for_a_count(count: str, status: Status) -> None:
+    allow = {f"partition-increase-compacted from {count}": "T-1"}
+    extra = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
+    assert plan_change(extra, live({"partitions": 6, "cleanup.policy": "compact"})).status is status

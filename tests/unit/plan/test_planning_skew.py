@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.settings import Settings
-from kafkaform.core.model import Desired, Diagnostic, Severity, Status
+from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
@@ -88,6 +88,15 @@ def test_hot_key_is_named_as_indivisible(memory: MemoryCluster) -> None:
     assert "no partition count divides" not in read_reason(plan_topic(memory, grow(), even))
 
 
+def test_safe_increase_has_prediction_as_info(memory: MemoryCluster) -> None:
+    plan = plan_topic(memory, grow(keyed=False), build_result(what_ifs=[what_if(6, FINE)]))
+    change = only_change(plan).change
+    assert fields_of(change)[0].assessment.risk is Risk.SAFE
+    assert read_reason(plan).startswith("as measured, 48.2 % of the sampled keys")
+    assert list_codes(plan) == [("KF508", "info")]
+    assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"
+
+
 WITHHELD = "30 % of the records with a key are on partitions that no known partitioner chose."
 COMMAND = "`kafkaform skew a --what-if 6`"
 
@@ -139,6 +148,17 @@ def test_increase_certainly_breaking_policy_is_refused(
 ) -> None:
     plan = plan_topic(memory, grow(limit=LIMIT), build_result(ratio=now, what_ifs=[what_if(6, then)]))
     assert (only_change(plan).status, list_codes(plan)) == (status, said)
+
+
+def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> None:
+    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
+    what_ifs = [what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
+    topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=what_ifs)
+    change = only_change(plan_topic(memory, grow(limit=LIMIT), topic))
+    assert "split the hot key first: no partition count divides it" in str(change.remedy)
+    even = build_result(what_ifs=[what_if(6, SURE)])
+    change = only_change(plan_topic(memory, grow(limit=LIMIT), even))
+    assert "kafkaform skew a --what-if" in (change.remedy or "")
 
 
 def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,19 @@ import yaml
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import SuccessionStep
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.core.acl_fields import parse_path
-from kafkaform.core.acls import EVERYONE
-from kafkaform.core.errors import RequestRejected
-from kafkaform.core.model import Desired, Intent, ResourceRef, Status
+from kafkaform.config.settings import Settings
+from kafkaform.core.acl_fields import parse_path, write_path
+from kafkaform.core.acls import EVERYONE, Acl, ResourceType
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
+from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected, Unreachable
+from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftVerdict
+from kafkaform.inspect.health_check import Examination
 from kafkaform.inspect.successions import add_writers, read_successions
+from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.history import render_history
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import ACCESS
@@ -33,11 +38,13 @@ from kafkaform.resources.succession import (
     SuccessionFacts,
     SuccessionVerdict,
 )
+from kafkaform.vcs.branch import attribute_changes
 from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in
 from tests.support.plans.scenes import (
+    QUIET,
     FakeClock,
     absent,
     create_topic,
@@ -106,6 +113,18 @@ def test_group_waits_for_open_transaction(cluster: MemoryCluster) -> None:
         cluster.write("old", 0, 1)
         assert plan(cluster).changes == ()
         assert "transaction 'tx' (producer 1, epoch 0)" in follow(cluster).notes[0]
+
+
+def test_group_waits_if_predecessor_is_not_read(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.commit("g", READ_ALL)
+
+    def fail(*_: object, **__: object) -> Mapping[object, object]:
+        raise Unreachable("no leader answers")
+
+    monkeypatch.setattr(cluster, "log_spans", fail)
+    assert plan(cluster).changes == ()
 
 
 @pytest.mark.parametrize(
@@ -190,6 +209,48 @@ def test_saved_succession_is_refused_after_new_records(
     without = {SUCCESSOR.ref: declare_topic("new", 1).intent}
     judged = judge_saved(save_plan(saved), cluster, intents=without).plan
     assert [planned.status for planned in judged.changes] == [Status.PLANNED]
+
+
+def test_doctor_counts_nothing_as_over_that_it_cannot_read(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> Mapping[object, object]:
+        raise Unreachable("no leader answers")
+
+    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
+    examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP))
+    monkeypatch.setattr(cluster, "groups", fail)
+    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+    monkeypatch.setattr(cluster, "observe", fail)
+    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+
+
+def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
+    def allow(principal: str, name: str, operation: str = "Write", *, is_prefix: bool = False) -> Acl:
+        return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)
+
+    location = Location("access.yaml", 7)
+    paths = [write_path(allow("User:a", "old")), write_path(allow("User:a", "new"))]
+    access = Desired(ResourceRef("Access", "User:a"), dict.fromkeys(paths, "granted"), location=location)
+    live = (
+        allow("User:a", "old"),
+        allow("User:b", "o", "All", is_prefix=True),
+        allow("User:c", "old", "Read"),
+    )
+    reading = AccessReading(live, AuthorizerSettings())
+    (succession,) = add_writers([follow(cluster)], [access], lambda: reading)
+    assert [(each.principal, each.location) for each in succession.writers] == [
+        ("User:a", location),
+        ("User:b", None),
+    ]
+    assert succession.writers[1].right == "All on topics that start with o"
+
+    def fail(error: ClusterError) -> AccessReading:
+        raise error
+
+    for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
+        (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
+        assert (succession.writers, len(succession.notes)) == ((), notes)
 
 
 def test_record_has_each_step(cluster: MemoryCluster) -> None:
@@ -373,6 +434,22 @@ def test_opening_removes_only_the_denial(
     carry_out(closed, *declared)
     assert list_denials(closed) == left
     assert carry_out(closed, *declared) == []
+
+
+def test_denial_that_is_no_longer_declared_is_named(closed: MemoryCluster, tmp_path: Path) -> None:
+    earlier, now = load_closing(tmp_path, True), load_closing(tmp_path, None)
+
+    def note_dropped() -> list[Diagnostic]:
+        request = Request(now, dropped=frozenset({ResourceRef("Access", EVERYONE)}))
+        result = make_plan(request, closed, Settings(rules=QUIET), None)
+        attributed = attribute_changes(result.plan, earlier, now, result.context)
+        return [note for note in attributed.diagnostics if note.code == "KF424"]
+
+    (note,) = note_dropped()
+    assert DENIAL in note.message
+    assert "`closeWrites: false`" in str(note.suggestion)
+    closed._contents.acls.remove(parse_path(DENIAL, EVERYONE))
+    assert note_dropped() == []
 
 
 def test_tombstone_takes_the_denial_along(closed: MemoryCluster, tmp_path: Path) -> None:

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from kafkaform.audit.trail import read_record
+from kafkaform.config.manifest_text import build_live_manifest
+from kafkaform.config.settings import AuditSettings
 from kafkaform.core.model import Facts, Intent, Observed, ResourceRef, Risk, Status
+from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
@@ -197,3 +201,15 @@ def test_invalid_live_limit_is_judged_and_not_adopted(limit: str, odd: str) -> N
     assert judge_deletion(deleted, Facts("x")).hazard == "unknown-config"
     assert KIND.field(path).undeclarable(odd) is not None
     assert KIND.field(path).undeclarable("5") is None
+
+
+def test_deleted_quota_is_restored_by_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    applied.edit("spec:\n", "spec:\n  state: absent\n")
+    run = applied.apply()
+    log = read_record(cluster, AuditSettings())
+    reversal = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
+    (restored,) = reversal.restored
+    assert build_live_manifest(restored).data["spec"] == {
+        "entity": {"user": "alice"},
+        "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},
+    }

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
-from kafkaform.audit.trail import read_trail
+from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
@@ -18,6 +18,7 @@ from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import DriftCause, find_drift
+from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
@@ -273,3 +274,14 @@ def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: 
     assert field.history.cause is DriftCause.UNDECIDED
     # A refused login shows that one of the two changed, and not which.
     assert "the password, or the variable or file" in str(describe_field_since(CHECKOUT, field))
+
+
+def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    applied.edit("spec:\n", "spec:\n  state: absent\n")
+    run = applied.apply("User/checkout:credential-removal")
+    log = read_record(cluster, AuditSettings())
+    undone = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
+    (note,) = undone.notes
+    assert "Kafka does not return passwords" in note
+    (restored,) = undone.restored
+    assert "CHECKOUT" in build_live_manifest(restored).to_yaml()

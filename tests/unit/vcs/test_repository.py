@@ -142,6 +142,16 @@ def test_export_writes_files_of_commit(work: Work) -> None:
     assert read_files(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
 
 
+@pytest.mark.parametrize(
+    ("paths", "expected"), [([""], "ab"), (["t", ""], "ab"), (["t/b.yaml"], "b"), (["missing"], ""), ([], "")]
+)
+def test_export_selects_given_paths(work: Work, paths: list[str], expected: str) -> None:
+    work.commit(**{"a.yaml": "a", "t/b.yaml": "b"})
+    work.repository.export("HEAD", [*map(Path, paths)], work.folder / ".out")
+    files = {"a": ("a.yaml", b"a"), "b": ("t/b.yaml", b"b")}
+    assert read_files(work.folder / ".out") == dict(files[name] for name in expected)
+
+
 def test_path_outside_repository_is_refused(work: Work) -> None:
     work.commit()
     with pytest.raises(RepositoryError, match=r"^\.\. is not in the Git repository "):

@@ -287,7 +287,7 @@ def test_order_of_the_input_does_not_matter(scene: Scene, chance: random.Random)
     found, wants = scene
     brokers, topics, mixed = list(found.brokers), list(found.topics), list(wants)
     for each in (brokers, topics, mixed):
-        chance.shuffle(each)  # type: ignore[arg-type]
+        chance.shuffle(each)
     turned = Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
     assert place(mixed, turned) == place(wants, found)
     assert rebalance(topics, turned) == rebalance(sorted(found.topics), found)

@@ -133,8 +133,8 @@ class Crew:
     clock: Clock | None = None
 
     def reassigner(self) -> Reassigner:
-        more = self.notes, self.guard, self.stop, self.clock or self.time.clock
-        return Reassigner(MoveContext(self.cluster, self.options, self.throttle_journal, *more))
+        surroundings = self.notes, self.guard, self.stop, self.clock or self.time.clock
+        return Reassigner(MoveContext(self.cluster, self.options, self.throttle_journal, *surroundings))
 
     def move(self, *reassignments: Reassign) -> ReassignmentReport:
         return self.reassigner().run(reassignments)

@@ -127,6 +127,14 @@ def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
     assert min(map(len, watched.readings)) == 1000  # nothing is asked about one topic alone
 
 
+def test_unchanged_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    watched = Watched(memory)
+    report = carry_out(plan_for(memory, declare_topic("a")), watched, time)
+    assert report.complete
+    assert (watched.readings, watched.requests, time.naps) == ([], [], [])
+
+
 @pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
 def test_recreated_topic_is_skipped(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
     uid = create_topic(memory, "a")
@@ -491,6 +499,17 @@ def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock
     assert line.startswith("waiting for replicas of a:")
     assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
     assert (observer.show_line.call_count, watched.requests) == (1, [])
+
+
+def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
+    """The record itself is not read where nothing is throttled."""
+    journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
+    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
+    cluster = override(memory, throttles=throttles)
+    assert carry_out(plan_for(memory, declare_topic("a")), cluster, time).complete
+    assert throttles.call_count == 0
+    assert carry_out(plan_for(memory, declare_topic("b")), cluster, time, throttle_journal=journal).complete
+    assert throttles.call_count == 1
 
 
 def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:

@@ -146,6 +146,11 @@ def test_preferred_leaders_are_elected_after_moves(memory: MemoryCluster) -> Non
     assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
 
 
+def test_current_preferred_leaders_are_not_elected(memory: MemoryCluster) -> None:
+    cluster = override(memory, elect_leaders=fail(AssertionError()))
+    assert Crew(cluster).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+
+
 def test_failed_election_is_noted(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     crew.notes.on_progress = lambda progress: (
@@ -240,6 +245,21 @@ def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseExcept
     assert failure(report).is_partial
     message = "the running moves could not be cancelled, and may continue: nobody answers"
     assert (message in crew.notes.lines) == isinstance(error, Unreachable)
+
+
+@pytest.mark.parametrize("filled", [True, False])
+def test_topic_with_unsynced_target_is_misplaced(memory: MemoryCluster, filled: bool) -> None:
+    """As right after a cancellation, of which the controller knows and the brokers do not yet."""
+
+    layout = memory.layout()
+    states = tuple(
+        replace(state, replicas=after, isr=after if filled else after[:1])
+        for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
+    )
+    late = replace(layout, topics={**layout.topics, "a": states}, reassigning={})
+    cluster = override(memory, layout=lambda _=None: late)
+    misplaced = Crew(cluster).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
+    assert misplaced == (set() if filled else {A})
 
 
 def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
@@ -554,3 +574,26 @@ def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
     crew = Crew(memory, guard=LimitedGuard(2))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
+
+
+def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
+    failures = [Unreachable("nobody answers")]
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if failures:
+            raise failures.pop()
+        memory.clear_throttles(throttles, guard)
+
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
+    assert not memory.throttles(["a"])
+
+
+def test_missing_record_is_noted_once(memory: MemoryCluster) -> None:
+    journal = MemoryThrottleJournal()
+    journal.kept = False
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), throttle_journal=journal)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {topic("a"): None}
+    (line,) = crew.notes.lines
+    assert line.startswith("no record is kept")

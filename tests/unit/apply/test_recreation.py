@@ -114,6 +114,18 @@ def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: 
     assert memory.topic_ids(["orders"]) == {"orders": uid}
 
 
+@pytest.mark.parametrize(("protected", "members"), [(True, 0), (False, 2)])
+def test_protected_or_active_topic_is_refused(
+    memory: MemoryCluster, uid: str, protected: bool, members: int
+) -> None:
+    if members:
+        memory.join("g", ["orders"], members)
+    (planned,) = plan_for(memory, declare(uid, protected=protected)).changes
+    assert planned.status is Status.REFUSED
+    assert ("stop the members of this group" in (planned.remedy or "")) is bool(members)
+    assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
+
+
 def test_recreation_of_topic_joined_since_plan_is_refused(memory: MemoryCluster, uid: str) -> None:
     plan = plan_for(memory, declare(uid))
     memory.join("g", ["orders"], 1)

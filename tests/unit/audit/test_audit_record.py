@@ -289,6 +289,12 @@ def test_damaged_line_does_not_hide_other_entries(line: str) -> None:
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
 
 
+def test_surrogate_characters_are_replaced_in_record() -> None:
+    common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
+    (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
+    assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
+
+
 def test_newer_formats_and_damaged_lines_are_reported() -> None:
     log = read(INTENT.replace('"kind":"Topic"', '"kind":"Later"'))
     assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())

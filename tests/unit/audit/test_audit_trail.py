@@ -236,6 +236,13 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert not trail.was_recreated_by(ORDERS, "run1")
 
 
+def test_recreation_ends_earlier_settings(story: Story) -> None:
+    """Somebody else deleted it in between."""
+    story.add("create", "orders", {RETENTION: (None, WEEK)})
+    story.add("create", "orders", {RETENTION: (None, DAY)})
+    assert [setting.value for setting in Trail(story.entries).settings(ORDERS, RETENTION)] == [DAY]
+
+
 def test_changes_on_other_cluster_are_ignored(tmp_path: Path) -> None:
     """One file may be kept for several, and a topic may be mirrored."""
     audit = AuditSettings(False, tmp_path / "audit.jsonl")

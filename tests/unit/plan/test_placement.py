@@ -18,7 +18,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan.placement import PlacementRequest, Placements, Strategy, balance, moves, place, rebalance
 from kafkaform.resources.replicas.layout import Assignment, Layout, Reassignment
 from tests.support.plans import layouts
-from tests.support.plans.layouts import brokers, large, layout, move_topics
+from tests.support.plans.layouts import brokers, large, layout, move_topics, state_of
 
 THREE = brokers(3, ("a", "b", "c"))
 
@@ -57,6 +57,16 @@ def test_rack_aware_placement_moves_followers_before_leaders() -> None:
     live = (Broker(1, "a"), Broker(4, "a"), Broker(7, "a"), Broker(2, "b"))
     found = layout(live, {"t": [(1, 4, 7)]})
     assert only(place([PlacementRequest("t", 1, 2, Strategy.RACK_AWARE)], found)) == ((1, 2),)
+
+
+def test_static_placement_is_used_as_listed() -> None:
+    found = layout(THREE, {"t": [(1, 2), (2, 3)]})
+    want = PlacementRequest("t", 3, 2, Strategy.STATIC, ((2, 1), (3, 1), (1, 3)))
+    assert only(place([want], found)) == want.static
+    wants = [PlacementRequest("a", 1, 1), PlacementRequest("z", 2, 1, Strategy.STATIC, ((1,), (2,)))]
+    assert place(wants, layout(brokers(3), {})).assignments["a"] == ((3,),)
+    found = layout(THREE, {"t": [(1, 9)]})
+    assert only(place([PlacementRequest("t", 1, 2, Strategy.STATIC, ((9, 1),))], found)) == ((9, 1),)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +119,18 @@ def test_refused_topic_does_not_stop_others() -> None:
     assert set(result.refused) == {"a"}
     with pytest.raises(ValueError, match="duplicate topic"):
         place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
+
+
+def test_leaders_are_balanced_after_moves() -> None:
+    found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
+    after = {**state_of(found), **rebalance(found.topics, found).assignments}
+    measured = balance(after, found.brokers)
+    assert measured.replicas == {1: 5, 2: 5}
+    assert measured.leaders == {1: 3, 2: 3}
+    assert balance({}, ()).replica_spread == 0
+    live = tuple(Broker(id_, "a" if id_ == 4 else "b") for id_ in range(1, 6))
+    found = layout(live, {"t": [(5, 4), (4,), (2, 4, 3), (1,)]})
+    assert only(rebalance(["t"], found)) == ((5, 4), (2,), (4, 2, 3), (1,))
 
 
 def test_added_brokers_must_be_live() -> None:
@@ -287,7 +309,7 @@ def test_order_of_the_input_does_not_matter(scene: Scene, chance: random.Random)
     found, wants = scene
     brokers, topics, mixed = list(found.brokers), list(found.topics), list(wants)
     for each in (brokers, topics, mixed):
-        chance.shuffle(each)  # type: ignore[arg-type]
+        chance.shuffle(each)
     turned = Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
     assert place(mixed, turned) == place(wants, found)
     assert rebalance(topics, turned) == rebalance(sorted(found.topics), found)

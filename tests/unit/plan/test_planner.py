@@ -267,6 +267,12 @@ def test_idle_consent_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
 
 
+def test_used_consent_is_not_idle() -> None:
+    cut = declare(CUT, allow={"retention-cut from 9ms": "hold ended"})
+    assert build_plan([cut], live({"retention.ms": "9"})).diagnostics == ()
+    assert build_plan([tombstone(allow={"delete of id-t": "unused"})]).diagnostics == ()
+
+
 WEEK, MONTH = str(7 * DAY), str(30 * DAY)
 
 

@@ -204,6 +204,19 @@ def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
     assert "KF419" in {note.code for note in plan.diagnostics}
 
 
+def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) -> None:
+    names = [f"t{number:02}" for number in range(12)]
+    for name in names:
+        create_topic(memory, name, retention_ms=WEEK)
+    cut = [declare_topic(name, retention_ms=DAY, allow={"retention-cut": "T-1"}) for name in names[:5]]
+    desired = [*cut, *(declare_topic(name, 6, retention_ms=WEEK) for name in names[5:])]
+    create_topic(memory, "other", 3)
+    refused = plan_for(memory, *desired, declare_topic("other", 2)).select_by_status(Status.REFUSED)
+    # What cannot be done keeps its own reason.
+    expected = {**dict.fromkeys(names[:5], True), "other": False}
+    assert {change.ref.name: "KF404" in (change.reason or "") for change in refused} == expected
+
+
 GB = 10**9
 TARGET = ClusterSettings("prod", ClientProperties({}), costs=Costs("EUR", 0.5, 0.25))
 

@@ -9,6 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.settings import Settings
+from kafkaform.core.errors import SkewReportError
 from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
@@ -164,6 +165,12 @@ def test_refusal_for_hot_key_suggests_splitting_key(memory: MemoryCluster) -> No
 def test_increase_is_judged_despite_changed_partition_count(memory: MemoryCluster) -> None:
     topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
     assert only_change(plan_topic(memory, grow(limit=LIMIT), topic)).status is Status.REFUSED
+
+
+def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
+    request = Request([declare_policy()], skew=report(build_result(), cluster_id="other"))
+    with pytest.raises(SkewReportError, match="the skew report is of cluster other, not of memory"):
+        build_plan(request, memory, Settings(), None)
 
 
 def test_report_without_cluster_is_noted(memory: MemoryCluster) -> None:

@@ -14,11 +14,11 @@ from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, PermissionDenied
 from kafkaform.core.health import LogDir
-from kafkaform.core.model import Risk, Status
+from kafkaform.core.model import Desired, Risk, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker, LogSpan, Replicas, TopicPartition
 from kafkaform.core.plans import Plan
-from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance
+from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.values import fields_of
@@ -134,6 +134,15 @@ def test_unsupported_reassignment_refuses_rebalance_with_moves() -> None:
     even = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(even, "a", ((1,), (2,)))
     assert run_rebalance(even).plan.changes == ()
+
+
+def test_topics_with_static_placement_are_not_moved() -> None:
+    declared = [
+        Desired(topic("a"), {"partitions": 1, "placement": "1:2"}),
+        Desired(topic("b"), {"partitions": 1}),
+        Desired(topic("c"), None),
+    ]
+    assert static_topics(declared) == {"a"}
 
 
 MIB = 1024**2

@@ -178,6 +178,7 @@ def test_blast_radius_applies_to_whole_plan_only(memory: MemoryCluster) -> None:
     assert part.subset
     assert {c.status for c in judge_again(part, memory).changes} == {Status.PLANNED}
     assert narrow(plan, ["Topic/t00"]).subset
+    assert narrow(part, ["*"]).subset
 
 
 CONSENTED = "retention-cut from 7d"

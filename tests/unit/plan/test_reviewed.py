@@ -218,6 +218,12 @@ def test_undeclared_config_is_reset_when_gone() -> None:
 GONE = Desired(topic("a"), None)
 
 
+@pytest.mark.parametrize("desired", [(), (GONE,)])
+def test_completed_deletion_is_noted(desired: tuple[Desired, ...]) -> None:
+    assert compare_plans(plan(DELETE), plan(), *desired).notes
+    assert not list_differences(plan(DELETE), plan(), *desired)
+
+
 @pytest.mark.parametrize(
     ("change", "now", "desired"),
     [

@@ -477,6 +477,15 @@ def test_denial_stays_with_a_predecessor_that_stays(
     assert "it stays until the deletion of Topic/old is applied" in str(plan.changes[1].reason)
 
 
+@pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
+def test_nothing_is_opened_without_acls(
+    cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str
+) -> None:
+    plan = plan_for(cluster, *load_closing(tmp_path, closes, old=old))
+    assert "Access/User:*" not in [str(change.ref) for change in plan.changes]
+    assert "KF420" not in [note.code for note in plan.diagnostics]
+
+
 def test_closing_without_predecessor_is_invalid(tmp_path: Path) -> None:
     spec = {"partitions": 1, "replicationFactor": 1, "closeWrites": True}
     with pytest.raises(InvalidManifests) as raised:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.report.graph import LiveGraph, build_graph, graph_to_json, render_dot, render_mermaid
+from kafkaform.resources.name_globs import NameGlobs
 from tests.support.plans.scenes import group_ref, topic
 from tests.support.plans.strategies import hostile_text
 
@@ -26,6 +27,13 @@ ORDERS = build_desired(topic("orders.v1"), team="checkout")
 
 def test_tombstones_are_not_in_graph() -> None:
     assert build_graph([Desired(topic("gone"), None), Desired(group_ref("gone"), None)]).nodes == ()
+
+
+def test_ignored_topic_named_by_manifest_is_live() -> None:
+    seen = LiveGraph(frozenset({topic("app-changelog")}), {group_ref("g"): {"app-changelog": 2}})
+    graph = build_graph([build_desired(group_ref("g"), "app-changelog")], seen, NameGlobs(("*-changelog",)))
+    assert [(edge.live, edge.lag) for edge in graph.edges] == [(True, 2)]
+    assert graph.nodes[0].live
 
 
 def test_subjects_are_linked_to_topics() -> None:

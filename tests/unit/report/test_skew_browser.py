@@ -82,7 +82,7 @@ def reports() -> dict[str, tuple[SkewReport, list[MetricRow]]]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What the browser says of each frame; it is started once, as that takes longer than the rest."""
+    """Return the browser's measurements of each frame; it is started once, as that takes longest."""
     browser()  # skip, or fail, before anything is rendered
     pages = {scene: render_skew_html(*report) for scene, report in reports().items()}
     past, phone = pages["one topic with its past"], render_skew_html(samples.report(samples.hot()))
@@ -102,15 +102,15 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 @pytest.mark.parametrize("scene", reports())
 @pytest.mark.parametrize("width", WIDTHS)
 def test_page_does_not_scroll_sideways(measured: dict[str, Any], scene: str, width: int) -> None:
-    told = measured[f"{scene} at {width}"]
+    measurements = measured[f"{scene} at {width}"]
     expected = {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
-    assert {name: told[name] for name in expected} == expected
+    assert {name: measurements[name] for name in expected} == expected
 
 
 def test_overflow_is_measured(measured: dict[str, Any]) -> None:
-    told = measured["what sticks out"]
-    assert told["scroll"] > PHONE
-    assert (told["wide"], told["cut"], told["hidden"]) == (["P."], ["t"], 1)
+    measurements = measured["what sticks out"]
+    assert measurements["scroll"] > PHONE
+    assert (measurements["wide"], measurements["cut"], measurements["hidden"]) == (["P."], ["t"], 1)
 
 
 def test_page_follows_light_or_dark_preference(measured: dict[str, Any]) -> None:

@@ -40,28 +40,13 @@ def find_quotes(page: str) -> Iterator[str]:
     page = _GENERATED_PART.sub("", page)
     for block in _BLOCK.finditer(page):
         if block["language"] in {"", "text"} and not block["marker"] and not _COMMAND.match(block["text"]):
-            yield from find_segments(block["text"])
+            yield from re.split(r"\s{2,}|\n", block["text"])
     prose = re.sub(r"(?<!\n)\n(?![\n|#-])\s*", " ", _BLOCK.sub("\n", page))
     for span in re.findall(r"`([^`\n]+)`", prose):
         if " " in span and len(words_of(span)) > 1 and not _COMMAND.match(span) and not _CODE.match(span):
             yield span
     in_marks = re.findall(r'"([^"\n]+)"', re.sub(r"`[^`\n]*`|<\w+ [^<>]*>", "X", prose))
     yield from (text for text in in_marks if len(words_of(text)) > 1)
-
-
-def find_segments(output: str) -> Iterator[str]:
-    """Yield the sentences and headers of an output: its lines, split at columns, wrapped ones joined."""
-    last, column = "", -1
-    for line in output.splitlines():
-        cells = [(match.start(), match[0]) for match in re.finditer(r"\S+(?: \S+)*", line)]
-        if len(cells) == 1 and cells[0][0] == column:
-            last += f" {cells[0][1]}"
-            continue
-        yield last
-        yield from (cell for _, cell in cells[:-1])
-        start, last = cells[-1] if cells else (-1, "")
-        column = start if len(cells) > 1 else -1
-    yield last
 
 
 @pytest.fixture(scope="module")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import lru_cache
 from pathlib import Path
 
 from scripts.list_messages import FOLDERS, list_messages
 
 ROOT = Path(__file__).parents[2]
 _HOLE = re.compile(r"(?:\{[\w.]*\}|\{…\}|%s)+")
-_PLACE = re.compile(rf"^(?:{_HOLE.pattern}): ")
-"""The file or resource before a message."""
 _WORD = re.compile(r"(?<![\w./'-])[a-z][a-z']*(?![\w./-]*\w)")
 _EDGES = " .,;:\n"
 _JOINTS = ("; ", ": ", ", ", " (", ". ")
@@ -37,21 +34,15 @@ class PrintedMessages:
     def __init__(self) -> None:
         files = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")))
         sources = (path for path in files if path.suffix in {".py", ".yaml", ".html"})
-        self._texts = dict.fromkeys(message.text for path in sources for message in list_messages(path))
-
-    @cached_property
-    def _patterns(self) -> list[tuple[str, re.Pattern[str], bool]]:
-        """The longest literal part of each message, for a quick look, its pattern, and whether it is weak."""
-        patterns = []
-        for text in (*self._texts, *(_PLACE.sub("", text) for text in self._texts if _PLACE.match(text))):
-            parts = _HOLE.split(text.strip(_EDGES))
+        # The longest literal part of each, for a quick look, its pattern, and whether it is weak.
+        self._patterns: list[tuple[str, re.Pattern[str], bool]] = []
+        for text in {message.text for path in sources for message in list_messages(path)}:
+            parts = _HOLE.split(re.sub(r"\s+", " ", text).strip(_EDGES))
             letters = sum(map(str.isalpha, "".join(parts)))
-            if letters < _LEAST_LETTERS:
-                continue
-            longest = max(parts, key=len).casefold().strip()
-            pattern = re.compile(_build_pattern(parts), re.IGNORECASE)
-            patterns.append((longest, pattern, letters < _WEAK_LETTERS))
-        return patterns
+            if letters >= _LEAST_LETTERS:
+                longest = max(parts, key=len).casefold().strip()
+                pattern = re.compile("(.+)".join(map(re.escape, parts)), re.IGNORECASE)
+                self._patterns.append((longest, pattern, letters < _WEAK_LETTERS))
 
     def has(self, quote: str) -> bool:
         """Return whether kafkaform prints a text, in which `…` stands for a value."""
@@ -81,16 +72,6 @@ class PrintedMessages:
             for at in (match.start() for match in re.finditer(re.escape(joint), text))
             if at
         )
-
-
-def _build_pattern(parts: list[str]) -> str:
-    """Return a pattern with a group for each hole; beside a letter, a hole is an ending or begins a word."""
-    source = re.escape(re.sub(r"\s+", " ", parts[0]))
-    for before, after in pairwise(parts):
-        hole = r"(\w{0,3}|[^\w].*)" if before[-1:].isalpha() else "(.+)"
-        hole = r"(\w{0,3}|.*[^\w])" if after[:1].isalpha() else hole
-        source += hole + re.escape(re.sub(r"\s+", " ", after))
-    return source
 
 
 def _is_value(text: str) -> bool:

@@ -123,7 +123,7 @@ def test_agent_needs_key_and_repository_without_credentials(team: Team) -> None:
     assert "no key to verify" in team.run(*config).needs(64).err
 
 
-@pytest.mark.parametrize(("partitions", "retention"), [(3, "1h"), (2, "7d"), (1, "1h")])
+@pytest.mark.parametrize(("partitions", "retention"), [(3, "1h"), (2, "7d")])
 def test_held_back_change_fails_agent_until_resolved(
     connected: Connected, tmp_path: Path, partitions: int, retention: str
 ) -> None:

@@ -98,18 +98,6 @@ def test_completion_offers_expected_words(
     assert found == offered
 
 
-@pytest.mark.parametrize(
-    "config", [None, "kind: [", "apiVersion: kafkaform/v1\nkind: Config\nclusters: {a: {}}\n"]
-)
-def test_completion_is_silent_with_invalid_configuration(
-    tmp_path: Path, completed: Completed, config: str | None
-) -> None:
-    if config is not None:
-        (tmp_path / "kafkaform.yaml").write_text(config, "utf-8")
-    for words in ("kafkaform plan --cluster ", "kafkaform get topic ", "kafkaform plan --target T"):
-        assert completed(tmp_path, words) == []
-
-
 def test_completion_imports_no_client(repository: Path) -> None:
     """All of it in one process, which must not have imported any at its end."""
     code = (

@@ -127,20 +127,6 @@ def test_spark_submit_takes_the_same_options() -> None:
     )
 
 
-SHARED = ("no record", "no precision", "no number", "no partition", "no unit", "no time", "no zone", "future")
-
-
-@pytest.mark.parametrize("case", [*SHARED, "full precision"])
-def test_spark_submit_has_the_same_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
-) -> None:
-    arguments, _ = WRONG[case]
-    error, _ = run_in_process("skew", *arguments, *NOBODY, cwd=tmp_path).read_error(64)
-    with pytest.raises(SystemExit):
-        parse_arguments([*arguments, "--out", "x.json"])
-    assert capsys.readouterr().err.splitlines()[-1] == f"error: {error}"
-
-
 def test_invalid_topics_folder_does_not_stop_named_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

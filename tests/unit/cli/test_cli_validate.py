@@ -188,27 +188,6 @@ def test_findings_of_branch_come_first(validate: Validate) -> None:
     assert {"topics/a.yaml", "topics/b.yaml"} == set(files)
 
 
-@pytest.mark.parametrize("inherited", [True, False])
-def test_invalid_file_does_not_hide_findings_of_branch(
-    branch: Project, validate: Validate, inherited: bool
-) -> None:
-    branch.topic("c", partitons=3)
-    if inherited:
-        commit_all(branch.folder)
-        run_git(branch.folder, "branch", "-f", "main", "HEAD")
-        branch.topic("b", partitions=15, replicationFactor=2)
-    for output_format in ("text", "github"):
-        call = validate("--changed-since", "main", "--format", output_format).needs(1)
-        assert re.search(r"^Also \d notes? in files that this branch does not", call.out, re.MULTILINE)
-        assert "topics/c.yaml" in call.both
-        assert "topics/a.yaml" not in call.both
-    found = validate("--changed-since", "main", "--format", "json").needs(1).json["diagnostics"]
-    own = [
-        each["source"]["file"] != "topics/a.yaml" and bool(each["code"] or not inherited) for each in found
-    ]
-    assert own == sorted(own, reverse=True)
-
-
 def test_statistics_count_the_findings_of_each_rule(project: Project, validate: Validate) -> None:
     for name in "abc":
         project.topic(name, **THIN)

@@ -13,21 +13,13 @@ CONFTEST = """
 import pytest
 from tests.conftest import pytest_collection_modifyitems, pytest_configure
 
-@pytest.fixture
-def kafka():
-    pass
-
-@pytest.fixture
-def kafka3():
-    pass
+kafka, kafka3 = (pytest.fixture(lambda: None, name=name) for name in ("kafka", "kafka3"))
 
 @pytest.fixture
 def three(kafka3):
     pass
 """
-
-
-NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
+NIGHTLY = "import pytest\n@pytest.mark.nightly\ndef test_it(): pass\n"
 pytest_plugins = "pytester"
 
 
@@ -38,24 +30,20 @@ def test_heavy_files_are_separate_groups() -> None:
     assert [get_group(f"tests/{name}", ROOT) for name in files] == files
 
 
-def outcomes_in(pytester: pytest.Pytester, files: dict[str, str], *options: str) -> pytest.RunResult:
-    """The same within this process, which has imported everything already."""
-    for name, text in {"conftest.py": CONFTEST, **files}.items():
-        pytester.path.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
-        pytester.path.joinpath(name).write_text(text)
-    return pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "--import-mode=importlib", *options)
-
-
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
         ("unit/test_a.py", "def test_it(kafka): pass\n", "a unit test starts no broker"),
         ("kafka/test_a.py", "def test_it(three): pass\n", "does not name the cluster that it needs"),
         ("nightly/test_a.py", "def test_it(): pass\n", "say why it is nightly"),
-        ("kafka/test_a.py", NIGHTLY.format(""), "say why it is nightly"),
+        ("kafka/test_a.py", NIGHTLY, "say why it is nightly"),
     ],
 )
 def test_folder_rules_are_enforced(pytester: pytest.Pytester, file: str, text: str, message: str) -> None:
-    done = outcomes_in(pytester, {f"tests/{file}": text})
+    test = pytester.path / "tests" / file
+    test.parent.mkdir(parents=True)
+    test.write_text(text)
+    pytester.makeconftest(CONFTEST)
+    done = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "--import-mode=importlib")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert message in done.stdout.str() + done.stderr.str()

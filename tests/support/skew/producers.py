@@ -44,7 +44,7 @@ Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
 
 @dataclass(slots=True)
 class Truth:
-    """What an independent consumer counts by partition; of `keys`, by key first."""
+    """The counts of an independent consumer by partition; of `keys`, by key first."""
 
     records: Counter[int] = field(default_factory=Counter)
     sizes: Counter[int] = field(default_factory=Counter)

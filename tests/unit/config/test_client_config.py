@@ -27,6 +27,8 @@ from kafkaform.resources.consumer_group.client import is_taken
 from tests.support.client_settings import EVERYTHING, build_group
 from tests.support.golden import list_texts
 
+JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+
 
 def find_librdkafka_error(settings: Mapping[str, Any]) -> str | None:
     """Return librdkafka's objection to settings; None if it has none."""
@@ -42,6 +44,18 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
     with pytest.raises(InvalidInput) as caught:
         build_librdkafka_settings(build_group(client, protocol))
     return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("short", "classes"),
+    [
+        ("cooperative-sticky", f"{JAVA_PACKAGE}CooperativeStickyAssignor"),
+        ("roundrobin,range", f"{JAVA_PACKAGE}RoundRobinAssignor,{JAVA_PACKAGE}RangeAssignor"),
+        ("sticky,com.example.Own", f"{JAVA_PACKAGE}StickyAssignor,com.example.Own"),
+    ],
+)
+def test_java_names_assignors_by_class(short: str, classes: str) -> None:
+    assert build_java_settings(build_group({ASSIGNMENT: short}))[ASSIGNMENT] == classes
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
@@ -189,6 +203,20 @@ def test_every_format_has_the_same_settings() -> None:
     assert "KAFKA_CONSUMER_MAX_POLL_RECORDS" in env
     for name in FORMATS:
         assert render_settings(declared, name, ["max.poll.records"]).endswith("\n")
+
+
+def test_rendered_settings_use_names_of_format() -> None:
+    text = render_settings(build_group(ODD), "properties")
+    assert text == render_settings(build_group(ODD), "properties")
+    assert text.isascii()
+    assert not [line for line in text.splitlines() if line.startswith("#")]
+    assert render_settings(build_group(protocol="streams"), "env") == (
+        "KAFKA_STREAMS_APPLICATION_ID=g\nKAFKA_STREAMS_GROUP_PROTOCOL=streams\n"
+    )
+    assert render_settings(build_group(protocol="share"), "env") == "KAFKA_CONSUMER_GROUP_ID=g\n"
+    assert render_settings(build_group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
+        "group.id=g\ngroup.protocol=consumer\nfetch.wait.max.ms=1000\n"
+    )
 
 
 @pytest.mark.parametrize("output_format", ["env", "librdkafka"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.config.manifest_text import choose_file_names
+from kafkaform.config.manifest_text import choose_file_names, get_prefix
 from tests.support.plans.strategies import names
 
 RESERVED = ["con", "NUL", "com1.v2", "kafkaform", "Kafkaform", ".hidden", "..a", ".", "..", ""]
@@ -59,3 +59,16 @@ def test_file_names_are_unique_and_portable(given_names: list[str]) -> None:
         assert not {*name} & {*'/\\:*?"<>| '}
         assert name.casefold() != "kafkaform.yaml"
         assert name.partition(".")[0].casefold() not in {"con", "prn", "aux", "nul", "com1", "lpt1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders.v1", "orders"),
+        ("customer-care.tickets.v1", "customer-care"),
+        ("orders", "orders"),
+        (".odd", ".odd"),
+    ],
+)
+def test_prefix_is_part_before_separator(name: str, expected: str) -> None:
+    assert get_prefix(name) == expected

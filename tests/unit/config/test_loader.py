@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifest_text import build_live_manifest
-from kafkaform.config.manifests.loader import Context, load, load_all
+from kafkaform.config.manifests.loader import Context, load, load_all, merge
 from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Location, Observed, ResourceRef, Undeclared
 from kafkaform.resources.base import Layer
@@ -337,6 +337,28 @@ def test_more_specific_layer_overrides() -> None:
     }
     assert (dev.intent.keyed, dev.intent.undeclared) == (False, Undeclared.REPORT)
     assert (prod.intent.keyed, prod.intent.undeclared) == (True, Undeclared.KEEP)
+
+
+def test_overrides_without_environment_are_refused() -> None:
+    manifest = topic(f"{{{COUNTS}, overrides: {{dev: {{}}, prd: {{}}}}}}")
+    (problem,) = list_problems({"a.yaml": manifest})
+    assert problem.startswith("t/a.yaml:4:45: ")
+    assert "--environment (dev, prd)" in problem
+    (problem,) = list_problems({}, Context(ENVIRONMENTS, "dev"))
+    assert problem.startswith("t/a.yaml:4:66: ")
+    assert "did you mean 'prod'?" in problem
+    assert list_places(list_problems({}, Context((), "dev"))) == ["a.yaml:4:57", "a.yaml:4:66"]
+    # Without a configuration file there is no closed list.
+    assert load([Path("t")], Context(None, "dev"))
+    write_files({"a.yaml": topic("{partitions: 1, config: {retention.ms: x}}")})
+    with pytest.raises(InvalidInput) as caught:
+        load_all([Path("t")], [Context(ENVIRONMENTS, name) for name in ENVIRONMENTS])
+    assert len(caught.value.problems) == 2
+    assert str(caught.value) == "2 problems in the input"
+    low: Layer = {"a": 1, "config": {"x": "1", "y": "1"}}
+    high: Layer = {"b": 2, "config": {"y": None}}
+    assert merge([low, high]) == {"a": 1, "b": 2, "config": {"x": "1", "y": None}}
+    assert low == {"a": 1, "config": {"x": "1", "y": "1"}}
 
 
 FRAGMENTS = """\

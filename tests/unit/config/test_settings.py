@@ -126,6 +126,17 @@ def test_settings_have_defaults() -> None:
     assert Settings().environments is None
 
 
+def test_environments_default_to_those_of_clusters() -> None:
+    first, two, *_ = (f"{{environment: {name}, {CLUSTER}}}" for name in ("prod", "dev"))
+    clusters = f"clusters: {{a: {first}, b: {two}, c: {first}, d: {{{CLUSTER}}}}}\n"
+    assert write_settings(clusters).environments == ("prod", "dev")
+    assert write_settings(f"environments: [dev, test, prod]\n{clusters}").environments == (
+        "dev",
+        "test",
+        "prod",
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "written", "resolved"),
     [

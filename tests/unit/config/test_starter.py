@@ -48,6 +48,23 @@ def test_manifests_load_in_each_environment(tmp_path: Path) -> None:
     assert replication == {"dev": {1}, "prod": {3}}
 
 
+def test_commented_settings_of_starter_can_be_uncommented(tmp_path: Path) -> None:
+    write_starter(tmp_path)
+    path = tmp_path / "kafkaform.yaml"
+    text = path.read_text("utf-8")
+    assert "The first line that\n    # `kafkaform plan` prints shows it" in text
+    lines = text.replace("    # clusterId: ", "    clusterId: ").splitlines()
+    start = lines.index("  # prod:")
+    end = lines.index("", start)
+    lines[start:end] = [line.replace("# ", "", 1) for line in lines[start:end]]
+    path.write_text("\n".join(lines), "utf-8")
+    dev, prod = read_settings(path).clusters.values()
+    assert dev.cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert dev.client.describe() == {"bootstrap.servers": "127.0.0.1:9092"}
+    assert prod.environment == "prod"
+    assert "partition-increase-compacted" in prod.forbid
+
+
 @pytest.mark.parametrize("present", sorted(FILES - {".gitignore"}))
 def test_existing_file_stops_starter(tmp_path: Path, present: str) -> None:
     (tmp_path / present).parent.mkdir(exist_ok=True)

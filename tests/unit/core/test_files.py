@@ -92,3 +92,16 @@ def test_interrupted_write_keeps_existing_file(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "a", "after")
     assert read_tree(tmp_path) == {"a": "before"}
+
+
+def test_concurrently_created_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir = Path.mkdir
+
+    def be_second(folder: Path) -> None:
+        mkdir(folder)
+        mkdir(folder)
+
+    monkeypatch.setattr(Path, "mkdir", be_second)
+    file = tmp_path / "clusters" / "dev" / "a.yaml"
+    write_files({file: "a"})
+    assert file.read_text() == "a"

@@ -18,6 +18,7 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.arrivals import log_ends, read_arrivals
 from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
 from kafkaform.report.arrivals import arrivals_to_json, render_arrivals
+from kafkaform.rules import RULES, RuleContext
 from spark_validation.arrivals import Spread, TopicArrivals, find_arrivals
 from spark_validation.metrics import arrival_rows
 
@@ -175,6 +176,27 @@ def test_period_begins_when_partitions_were_added() -> None:
     assert (found.added_from, found.since_made) == (None, True)
 
 
+def test_late_first_key_does_not_shorten_period() -> None:
+    """One partition may have been added or not; two that begin together were."""
+    before, late = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
+    found = arrivals({0: Log(before), 1: Log(before), 2: Log(late)})
+    assert (found.added_from, found.since_made, found.counts) == (None, True, (36_000, 36_000, 3_600))
+    assert found.alternative is not None
+    assert (found.alternative.added_from, found.alternative.counts) == (2, (7_200, 7_200, 3_600))
+    later = every(20_000, 40 * HOUR)
+    found = arrivals({0: Log(before), 1: Log(before), 2: Log(later), 3: Log(late)})
+    assert (found.added_from, found.since_made) == (None, True), "they do not begin together"
+
+
+def test_given_period_is_counted_and_missing_leader_is_unknown() -> None:
+    cluster = Logs({("t", 0): Log(every(1_000, HOUR))})
+    (found,) = read_arrivals(cluster, {"t": 2}, NOW)  # type: ignore[arg-type]
+    assert (found.spread, found.ends, found.ratio_since_made) == (Spread.UNKNOWN, (3_600, None), None)
+    times = every(60_000, 100 * HOUR)
+    found = arrivals({0: Log(times), 1: Log(times)}, NOW - 5 * HOUR)
+    assert (found.period_ms, found.counts) == (5 * HOUR, (300, 300))
+
+
 @pytest.mark.parametrize(
     ("counts", "spread"),
     [
@@ -251,3 +273,15 @@ def test_kept_rows_give_earlier_ratio(tmp_path: Path) -> None:
         "value": 1.5, "low": 1.5, "high": 1.5, "sampled_at": "2026-11-01T00:00:00.000000Z",
         "day": "2026-11-01",
     }  # fmt: skip
+
+
+def test_doctor_names_worst_topics_and_counts_remaining() -> None:
+    hot = [TopicArrivals(f"t{n}", HOUR, (2_500, 250, 250), (0, 0, 0), 9.0 - n) for n in range(7)]
+    mild = TopicArrivals("mild", HOUR, (1_300, 1_000, 700), (0, 0, 0), 99.0)
+    found = list(RULES["KF312"].check(RuleContext((), arrivals=(mild, *hot))))
+    assert [finding.message for finding in found] == [
+        *(f"partition 0 of t{n} gets 2.5 times the mean of its 3 partitions" for n in range(5)),
+        "records arrive unevenly in 2 more topics",
+    ]
+    assert "`kafkaform skew t0`" in (found[0].suggestion or "")
+    assert list(RULES["KF312"].check(RuleContext((), arrivals=(mild,)))) == []

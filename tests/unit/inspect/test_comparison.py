@@ -13,6 +13,7 @@ from kafkaform.inspect.comparison import (
     ComparedResource,
     Comparison,
     FieldDifference,
+    InheritedDifference,
     ResourceDifference,
     Side,
     compare_sides,
@@ -63,6 +64,19 @@ def test_equal_values_are_same_and_unset_values_are_not() -> None:
     assert found["config.retention.ms"] == FieldDifference("config.retention.ms", DAY, None, DAY, WEEK)
     assert found["config.segment.ms"].same_effect
     assert not fields(compare(state(retention_ms=DAY), state()))["config.retention.ms"].same_effect
+
+
+def test_inherited_and_declared_differences_are_expected() -> None:
+    a = {topic(name): ComparedResource(state(), {"config.retention.ms": DAY}) for name in "xyz"}
+    b = {topic(name): ComparedResource(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
+    comparison = compare_sides(Side("dev", a), Side("prod", b))
+    assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
+    assert (comparison.same, comparison.unexpected) == (3, True)
+    dev, prod = state(3, retention_ms=DAY), state(12)
+    comparison = compare(dev, prod, wanted=(dev, prod))
+    assert all(field.as_declared for field in fields(comparison).values())
+    assert not comparison.unexpected
+    assert render_comparison(comparison).plain.count("as declared\n") == 2
 
 
 def test_unapplied_and_unknown_fields_are_marked() -> None:

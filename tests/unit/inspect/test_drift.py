@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from kafkaform.audit.trail import Trail
-from kafkaform.core.model import Desired, FieldChange, ResourceRef
+from kafkaform.core.model import Desired, FieldChange, ResourceRef, Undeclared
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import (
@@ -36,6 +36,19 @@ from tests.support.plans.scenes import (
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
+
+
+@pytest.mark.parametrize(
+    ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
+)
+def test_undeclared_configs_follow_undeclared_setting(
+    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
+) -> None:
+    create_topic(memory, "a", segment_ms=DAY)
+    drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
+    assert drift.verdict is verdict
+    for drifted in drift.resources:
+        assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
 def test_drift_only_reads_from_brokers(memory: MemoryCluster) -> None:

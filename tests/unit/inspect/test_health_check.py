@@ -196,6 +196,19 @@ def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> No
     assert cluster.readings == []
 
 
+@pytest.mark.parametrize(
+    ("examination", "runs"),
+    [
+        (Examination(), False),
+        (Examination(only=frozenset({"KF312"})), True),
+        (Examination(only=frozenset({"KF301"})), False),
+        (Examination(settings=Settings(rules={"KF312": "warning"})), True),
+    ],
+)
+def test_slow_rule_runs_only_on_request(examination: Examination, runs: bool) -> None:
+    assert (examination.severities.get("KF312") != "off") is runs
+
+
 WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
 DOWN = Unreachable("no broker answered")
 

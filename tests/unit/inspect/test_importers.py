@@ -371,6 +371,26 @@ def test_imported_config_matches_tool(tmp_path: Path, tool: str, text: str, valu
     assert topic.state["config.retention.ms"] == value
 
 
+@pytest.mark.parametrize("flag", ["yes", "On", "TRUE", "'True'", "1"])
+def test_boolean_spellings_follow_tool(tmp_path: Path, flag: str) -> None:
+    conversion = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {flag}"))
+    assert sum("transactional" in right for right in rights(conversion)) == 2
+    off = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {'off' if flag == 'On' else 'no'}"))
+    assert not any("transactional" in right for right in rights(off))
+
+
+@pytest.mark.parametrize("flag", ["True", "'yes'", "y", "on", "true"])
+def test_topic_deleted_by_jikkou_is_omitted(tmp_path: Path, flag: str) -> None:
+    annotations = f"annotations: {{jikkou.io/delete: {flag}}}"
+    topic = jikkou("KafkaTopic", f"{{name: a, {annotations}}}", "{partitions: 1, replicas: 1}")
+    topics = jikkou("KafkaTopicList", f"{{{annotations}}}", "{}")
+    items = "items: [{metadata: {name: a}, spec: {partitions: 1, replicas: 1}}]\n"
+    for text in (topic, topics.replace("spec: {}\n", items)):
+        conversion = read(tmp_path, text)
+        assert not conversion.observation.resources
+        assert len(conversion.notes.left_out) == 1
+
+
 def provider_config(module: str, key: str) -> dict[str, object]:
     resources = [{"type": "kafka_acl", "name": "r", "provider_config_key": key, "expressions": {}}]
     return {module: {"module": {"resources": resources}}}

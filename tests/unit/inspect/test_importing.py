@@ -204,6 +204,30 @@ def test_common_import_problem_is_grouped() -> None:
     assert unread == "not read: 3 consumer groups (svc-0, svc-1, svc-2): denied"
 
 
+def test_acl_lost_in_manifest_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
+    read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
+    assert import_all(read).not_converged == {}
+    monkeypatch.setattr(
+        "kafkaform.resources.access.spec.write_spec",
+        lambda principal, _: {"principals": [principal], "produces": ["a"]},
+    )
+    made = import_all(read)
+    assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
+
+
+def test_partly_read_group_is_not_imported() -> None:
+    half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
+    nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
+    read = observation(
+        Observed(group("g"), None, {}, live=half), Observed(group(""), None, {}, live=nameless)
+    )
+    made = import_all(read)
+    assert made.files == ()
+    assert {ref.name: why for ref, why in made.unread.items()} == {"g": "no committed offsets"}
+    assert made.undeclarable == {group(""): "metadata.name: must not be empty"}
+
+
 READ_X = {"allow Read on topic x": "granted"}
 RATE, SCRAM = "config.producer_byte_rate", "scram.SCRAM-SHA-256"
 UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [

@@ -159,6 +159,12 @@ def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
     assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
 
 
+def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
+    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
+    planned = make_reset(request, cluster, Settings(), None, NOW)
+    assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
+
+
 def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
     target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))

@@ -35,6 +35,12 @@ def test_reports_of_cluster_and_topic_are_sorted_by_time(tmp_path: Path) -> None
     assert not found.damaged
 
 
+def test_file_reports_are_separate_from_cluster_reports(tmp_path: Path) -> None:
+    keep_report(tmp_path, report(1, "a", cluster_id=None))
+    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}).reports
+    assert skew_folder.read_reports(tmp_path, None, {"a"}).reports
+
+
 def test_kept_reports_are_not_overwritten(tmp_path: Path) -> None:
     names = [
         keep_report(tmp_path, item).name for item in (report(1, "a"), report(1, "a", "b"), report(1, "c"))

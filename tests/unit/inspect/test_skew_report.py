@@ -15,12 +15,28 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.errors import KafkaformError, SkewReportError
 from kafkaform.core.model import Desired
 from kafkaform.core.values import replace
-from kafkaform.plan.skew_report import is_beyond_policy, is_unknown, judge_report, read_skew_report
+from kafkaform.plan.skew_report import (
+    is_beyond_policy,
+    is_unknown,
+    judge_report,
+    read_skew_report,
+    require_cluster,
+)
 from spark_validation.results import Estimate, SkewReport, SkewVerdict, to_json
 from tests.support.golden import list_texts
 from tests.support.plans.damage import damage_json
 from tests.support.plans.scenes import absent, declare_topic
-from tests.support.skew.scenes import NOW, SURE, build_result, declare_policy, empty, hot, report
+from tests.support.skew.scenes import (
+    FINE,
+    NOW,
+    SURE,
+    UNSURE,
+    build_result,
+    declare_policy,
+    empty,
+    hot,
+    report,
+)
 
 WEEK = timedelta(days=7)
 
@@ -149,11 +165,48 @@ def test_future_report_is_refused_beyond_clock_tolerance(file: Path) -> None:
     assert "in the future: 2026-11-29T12:00:00Z" in future
 
 
+def test_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
+    made = replace(report(build_result(), cluster_id="other"), cluster_name="staging")
+    error = read_refused(file, to_json(made), cluster_id="memory")
+    assert "of cluster staging (other), not of memory" in error.message
+    with pytest.raises(SkewReportError, match="of cluster other, not of memory"):
+        require_cluster(report(cluster_id="other"), "memory")
+
+
 def verdict(topic: Desired, made: SkewReport, rules: Mapping[str, str] | None = None) -> SkewVerdict | None:
     return judge_report(made, [topic], Settings(rules=rules or {})).topics[0].policy
 
 
 LIMITED = declare_policy(maxPartitionRatio=2.0)
+
+
+@pytest.mark.parametrize(("ratio", "status"), [(SURE, "fail"), (UNSURE, "warn"), (FINE, "pass")])
+def test_topic_fails_only_if_limit_is_certainly_exceeded(ratio: Estimate, status: str) -> None:
+    made = judge_report(report(build_result(ratio=ratio)), [LIMITED], Settings())
+    topic = made.topics[0]
+    assert topic.policy is not None
+    assert topic.policy.status == status
+    assert topic.policy.reasons == tuple(finding.message for finding in topic.findings)
+    assert len(topic.findings) == (status != "pass")
+    assert is_beyond_policy(made) == (status == "fail")
+
+
+def test_worst_limit_decides_with_configured_severities() -> None:
+    topic = declare_policy(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
+    keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
+    found = verdict(topic, report(build_result(ratio=SURE, hot_keys=keys)))
+    assert found is not None
+    assert found.status == "fail"
+    assert [reason.split()[1] for reason in found.reasons] == ["partition", "the"]
+    broken = report(build_result(ratio=SURE))
+    assert verdict(LIMITED, broken, {"KF501": "off"}) == SkewVerdict("pass")
+    softened = verdict(LIMITED, broken, {"KF501": "warning"})
+    assert softened is not None
+    assert softened.status == "warn"
+    waived = verdict(declare_policy(maxPartitionRatio=2.0, waivers={"KF501": "TICKET-1"}), broken)
+    assert waived is not None
+    assert waived.status == "pass"
+    assert waived.reasons[0].endswith("(waived: TICKET-1)")
 
 
 def test_topic_without_limit_or_records_is_not_judged() -> None:

@@ -11,7 +11,9 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.skew_input import (
     PartitionLog,
     TopicLogs,
+    TopicSelection,
     choose,
+    choose_by_pattern,
     cut_to_new_records,
     find_declared_partitions,
     find_limits,
@@ -76,12 +78,29 @@ def test_missing_topic_suggests_nearest_name(cluster: MemoryCluster) -> None:
         choose(cluster, ["payments", "*x"], [], ())
 
 
+def test_missing_declared_topic_does_not_stop_others(cluster: MemoryCluster) -> None:
+    chosen = choose(cluster, [], [declare_policy("orders"), declare_policy("new")], ())
+    assert chosen.topics == {"orders": 3}
+    assert [*chosen.failed] == ["new"]
+    assert "no topic 'new'" in chosen.failed["new"].message
+
+
 def test_unauthorized_topic_does_not_stop_others(cluster: MemoryCluster) -> None:
     cluster.hide(topic("payments"))
     chosen = choose(cluster, ["orders", "payments"], [], ())
     assert chosen.topics == {"orders": 3}
     assert "not authorised" in chosen.failed["payments"].message
     assert "READ" in (chosen.failed["payments"].hint or "")
+
+
+def test_patterns_select_equal_topics_without_configs(cluster: MemoryCluster) -> None:
+    for globs in (["*"], ["ord*"], ["pay*", "ord*"]):
+        by_name = choose(cluster, globs, [], ["internal-*"])
+        assert choose_by_pattern(cluster, globs, ["internal-*"]) == TopicSelection(by_name.topics)
+    with pytest.raises(KafkaformError, match="no topic matches 'x"):
+        choose_by_pattern(cluster, ["*", "x*"], ())
+    with pytest.raises(KafkaformError, match="no topic matches 'ord"):
+        choose_by_pattern(cluster, ["ord*"], ["orders"])
 
 
 WRITTEN, NOW = 1_000, 5_000

@@ -99,6 +99,22 @@ SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
 
 
 @pytest.mark.parametrize(
+    ("assignor", "given_"),
+    [
+        ("range", [(0, 1), (2, 3), (4,)]),
+        ("uniform", [(0, 1), (2, 3), (4,)]),
+        ("roundrobin", [(0, 3), (1, 4), (2,)]),
+        ("sticky", [(0, 3), (1, 4), (2,)]),
+        ("cooperative-sticky", [(0, 3), (1, 4), (2,)]),
+    ],
+)
+def test_partitions_are_assigned_as_by_assignor(assignor: str, given_: list[tuple[int, ...]]) -> None:
+    found = assign(ReaderGroup("checkout", assignor, 3), SHARES)
+    assert (found.name, found.assignor) == ("checkout", assignor)
+    assert [member.partitions for member in found.members] == given_
+
+
+@pytest.mark.parametrize(
     ("assignor", "members", "reason"),
     [
         ("com.acme.Own", 2, r"assignor 'com\.acme\.Own' is not known"),

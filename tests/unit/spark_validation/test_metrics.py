@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from spark_validation.metrics import MetricRow, metric_rows
-from spark_validation.results import Estimate, to_json
+from spark_validation.results import ArrivalPeriod, Estimate, to_json
 from tests.support.skew import samples
 
 
@@ -36,6 +36,31 @@ def test_topic_metric_names_match_json_report() -> None:
     } < found.keys()
     assert {"distinct_keys", "null_key_share", "partitioners.murmur2", "sample.records"} < found.keys()
     assert found["hottest_key_share"] == report.topics[0].hot_keys[0].share
+
+
+def test_arrivals_have_a_row_for_each_period() -> None:
+    periods = (ArrivalPeriod("common", 1_000, 9_000, (30, 10)), ArrivalPeriod("made", None, 9_000, (0, 0)))
+    found = index_by_metric(metric_rows(samples.report(replace(samples.hot(), arrivals=periods))))
+    assert {name: row.value for name, row in found.items() if name.startswith("arrivals.")} == {
+        "arrivals.common.records": 40.0,
+        "arrivals.common.max_mean_ratio": 1.5,
+        "arrivals.made.records": 0.0,
+    }
+
+
+def test_partition_rows_add_up_to_topic() -> None:
+    topic = samples.hot()
+    rows = metric_rows(samples.report(topic))
+    numbers = {row.partition for row in rows} - {None}
+    assert numbers == {partition.partition for partition in topic.partitions}
+    per_partition = [index_by_metric(rows, partition.partition) for partition in topic.partitions]
+    assert per_partition[0].keys() == {"records", "share", "bytes", "byte_share", "log_records", "log_bytes"}
+    whole = index_by_metric(rows)
+    for kind in ("records", "bytes"):
+        assert sum(item[kind].value for item in per_partition) == whole[kind].value
+        assert whole[kind].low < whole[kind].value < whole[kind].high
+    unknown = replace(topic, partitions=(replace(topic.partitions[0], log_bytes=None),))
+    assert "log_bytes" not in index_by_metric(metric_rows(samples.report(unknown)), 0)
 
 
 def test_rows_have_the_reports_time_and_cluster() -> None:

@@ -81,6 +81,22 @@ def test_nightly_hot_key_has_peak_by_offsets(records: int) -> None:
     assert result.shortest_ms < 1.1 * HOUR
 
 
+@pytest.mark.parametrize(
+    "records",
+    [
+        8_000,
+        pytest.param(20_000, marks=pytest.mark.nightly("larger samples")),
+        pytest.param(4_000, marks=pytest.mark.nightly("smaller samples")),
+    ],
+)
+def test_sample_with_few_nights_counts_every_night(records: int) -> None:
+    """A draw has between 3 and 13 % of its records of the key."""
+    log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
+    for draw in range(6):
+        causes = analyse_topic(NIGHTS, records, draw, log=log).causes
+        assert max((cause.times, cause.until_ms is None) for cause in causes if cause.times) == (7, True)
+
+
 @pytest.mark.parametrize("partition", [7, 3])
 def test_misleading_times_of_partition_are_not_burst(partition: int) -> None:
     """The clock of the producer of one early record is ahead until shortly before the end."""

@@ -66,6 +66,18 @@ def test_wrong_usage_exits_64(words: Sequence[str], told: str, capsys: pytest.Ca
     assert told in capsys.readouterr().err
 
 
+def test_policies_are_read_from_options_and_file(tmp_path: Path) -> None:
+    file = tmp_path / "policies.json"
+    file.write_text('{"a": {"maxPartitionRatio": 2, "by": "bytes"}, "b": {"minDistinctKeys": 10}}')
+    given = parse_arguments(["--out", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"])
+    assert given.topics == []
+    assert given.policy_file == {
+        "a": SkewLimits(max_partition_ratio=2.0, by="bytes"),
+        "b": SkewLimits(min_distinct_keys=10),
+    }
+    assert given.policies == [("b", SkewLimits(max_key_share=0.05))]
+
+
 @pytest.mark.parametrize("policy", [[], {"a": 1}, {"a": {"maxKeyShare": True}}, {"a": {"maxKeyShare": None}}])
 def test_invalid_policy_file_is_refused(
     tmp_path: Path, policy: object, capsys: pytest.CaptureFixture[str]

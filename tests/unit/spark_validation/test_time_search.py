@@ -261,3 +261,40 @@ def test_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
         counts = search.count_between(NOW - HOUR, NOW - HOUR // 4)
         truth = tuple(log.count(NOW - HOUR) - log.count(NOW - HOUR // 4) for log in logs.values())
         assert counts == (truth if known else None)
+
+
+def _ahead(logs: list[Log], numbers: range) -> None:
+    for number in numbers:
+        logs[number].times[2] = NOW - HOUR // 2
+
+
+def _some_ahead(logs: list[Log]) -> None:
+    _all_paused(logs)
+    _ahead(logs, range(60, 64))
+
+
+@pytest.mark.parametrize(
+    ("change", "probed"),
+    [
+        (_all_paused, 64),
+        (_some_ahead, 68),
+        (partial(_ahead, numbers=range(128)), 128),
+        (partial(_ahead, numbers=range(100)), 128),
+    ],
+    ids=["paused", "some misled", "all misled", "most misled"],
+)
+def test_few_of_many_paused_partitions_are_probed(change: Callable[[list[Log]], None], probed: int) -> None:
+    logs = {("t", number): steady(200) for number in range(128)}
+    change([*logs.values()])
+    seen: set[TopicPartition] = set()
+
+    def look(places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sequence[tuple[int, int]]]:
+        seen.update(places)
+        return {place: logs[place].read(offset) for place, offset in places.items()}
+
+    ends = [LogEnds(0, len(log.times)) for log in logs.values()]
+    found = find_arrivals({"t": ends}, partial(find, logs), NOW, NOW - HOUR, read_records=look)["t"]
+    assert found.unknown is None
+    truth = [log.count(NOW - HOUR) for log in logs.values()]
+    assert max(abs(a - b) for a, b in zip(found.counts, truth, strict=True)) <= FEW_RECORDS
+    assert len(seen) <= probed

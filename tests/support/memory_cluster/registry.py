@@ -115,7 +115,7 @@ def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 class Accepted(NamedTuple):
-    """What puts an accepted operation into the contents, and what of it is refused, if not all is done."""
+    """An accepted operation: what puts it into the contents, and what of it is refused."""
 
     put: Callable[[Contents], None]
     records: int

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import Context, load
+from kafkaform.config.settings import Settings
 from kafkaform.core.acl_fields import is_implied, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL, ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
@@ -32,7 +33,8 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.operations import Phase
 from kafkaform.core.plans import Plan
-from kafkaform.plan.planning import plan_from
+from kafkaform.inspect.resource_status import Selection
+from kafkaform.plan.planning import Request, build_plan, plan_from
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.access import reach
@@ -41,6 +43,7 @@ from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
 from kafkaform.resources.base import UsageFacts
+from kafkaform.resources.name_globs import NameGlobs
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import create_topic
@@ -380,6 +383,11 @@ def test_granted_and_removed_rights_have_hazards(tmp_path: Path, case: FieldCase
     assert any(each.status is Status.NEEDS_CONSENT for each in planned.changes) is bool(needs_consent)
 
 
+def test_partial_plan_removes_no_acls(tmp_path: Path) -> None:
+    declared = load_manifests(tmp_path, manifest("a", **PRODUCES))
+    assert not plan(declared, [ORDERS, SECRET], part=True).changes
+
+
 def test_grants_are_carried_out_before_revocations_and_removed_denials_after_deletions(
     tmp_path: Path,
 ) -> None:
@@ -396,6 +404,29 @@ def test_grants_are_carried_out_before_revocations_and_removed_denials_after_del
     assert (granted.created, granted.deleted) == ((acl("allow Write on topic new"),), ())
     assert (revoked.created, revoked.deleted) == ((), (acl(live[0]),))
     assert (opened.created, opened.deleted) == ((), (acl(live[1]),))
+
+
+def test_joint_removal_of_acls_opens_resource(tmp_path: Path) -> None:
+    first = manifest("a", **PRODUCES)
+    planned = plan(load_manifests(tmp_path, first), [ORDERS, SECRET, "allow Write on topic secret"], OPEN)
+    assert set(list_fields(planned).values()) == {(None, "opens-access")}
+    # Spread over two principals, one of which is removed as a whole.
+    second = manifest("b", principals=[B], state="absent")
+    spread = [ORDERS, SECRET, f"{B} allow Write on topic secret"]
+    planned = plan(load_manifests(tmp_path, first, second), spread, OPEN)
+    assert [c.missing for c in planned.changes] == [("opens-access",), ("opens-access",)]
+    # An ACL that replaces the last one keeps it closed.
+    planned = plan(load_manifests(tmp_path, first), ["allow Read on topic orders"], OPEN)
+    assert list_fields(planned)["allow Read on topic orders"][1] == "access-removal"
+
+
+def test_right_kept_only_by_removed_acl_is_lost(tmp_path: Path) -> None:
+    first, everyone = manifest("a", **PRODUCES), manifest("b", principals=["User:*"], state="absent")
+    live = [ORDERS, OTHER, f"User:* {OTHER}"]
+    settings = AuthorizerSettings(frozenset({"User:root"}), False, "User:root")
+    planned = plan(load_manifests(tmp_path, first, everyone), live, settings)
+    assert [change.missing for change in planned.changes] == [("access-removal",), ("access-removal",)]
+    assert list_fields(plan(load_manifests(tmp_path, first), live)) == {OTHER: (None, "")}
 
 
 def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
@@ -568,6 +599,27 @@ def test_reach_counts_match_authorizer(
             if before != after:
                 expected["User:*" if principal == "User:nobody" else principal, operation] = before, after
     assert shown == expected
+
+
+def test_pruning_takes_owned_principals_with_consent() -> None:
+    names = ("User:app-old", "User:app-ignored", "User:other", "User:app-kept")
+    cluster = build_cluster(f"{name} allow Read on topic x" for name in names)
+    ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
+
+    def plan_prune(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
+        settings = Settings(owns=owns, ignore=ignore, protected=protected)
+        planned = build_plan(Request([], prune=prune), cluster, settings, None)
+        return {change.ref.name: (change.status, change.missing) for change in planned.changes}
+
+    assert plan_prune(NameGlobs(("*",))) == {}, "a list of names is about topics"
+    owned = NameGlobs((), ("User:app-*",))
+    assert plan_prune(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
+    assert plan_prune(owned, prune=False) == {}
+    assert not Selection(ignore=ignore).takes(ResourceRef("Access", "User:app-ignored"))
+    declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
+    planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)
+    assert [change.ref.name for change in planned.changes] == ["User:app-ignored"], "it is declared"
+    assert [ref.name for ref in planned.unmanaged] == ["User:app-kept", "User:app-old", "User:other"]
 
 
 # --- what nobody declares --------------------------------------------------------------------------

@@ -12,7 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.audit.trail import read_record
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.settings import AuditSettings
-from kafkaform.core.model import Facts, Intent, Observed, ResourceRef, Risk, Status
+from kafkaform.core.errors import RequestRejected
+from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
+from kafkaform.core.values import replace
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
@@ -153,6 +155,19 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
     file.apply(f"{ref}:delete")
     assert file.cluster.observe([ref]).resources == {}
+
+
+def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
+    (planned,) = file.plan().changes
+    assert isinstance(planned.change, Create)
+    odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
+    assert KIND.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
+    (operation,) = KIND.operations(odd)
+    (objection,) = cluster.validate([operation])
+    assert isinstance(objection, RequestRejected)
+    assert objection.code == "INVALID_REQUEST"
+    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), cluster.facts())
+    assert KIND.field(PRODUCER).judge(context).hazard == "unknown-config"
 
 
 LIMITS = st.none() | st.integers(0, 10**9)

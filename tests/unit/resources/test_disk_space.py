@@ -25,6 +25,17 @@ def build_copies(size: int, growth: int = 0, largest: int = 0) -> Copies:
     return Copies(size * MIB, growth * MIB, largest * MIB)
 
 
+def test_replicas_beyond_reserve_are_refused() -> None:
+    assert build_space(build_log_dir()).shortage(3, build_copies(212, 10), build_copies(5)) is not None
+    assert build_space(build_log_dir()).shortage(3, build_copies(136)) is None
+    assert build_space(build_log_dir()).shortage(3, Copies(136 * MIB + 1)) is not None
+    assert build_space(build_log_dir()).shortage(3, build_copies(130), build_copies(6, 1)) is not None
+    assert build_space(build_log_dir(), reserve=0).shortage(3, build_copies(160)) is None
+    full = build_space(build_log_dir(usable=10))
+    assert full.shortage(3, Copies(1)) is not None
+    assert full.shortage(3, Copies(0), build_copies(500)) is None
+
+
 def test_replica_must_fit_in_single_log_directory() -> None:
     two = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", total=100, usable=100))
     assert two.shortage(3, build_copies(150, largest=75)) is None

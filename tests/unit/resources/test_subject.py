@@ -19,6 +19,7 @@ from kafkaform.resources.subject import SubjectKind
 from kafkaform.resources.subject.schema import (
     RegisteredSchema,
     SchemaReference,
+    are_equal,
     describe_difference,
     parse_value,
 )
@@ -159,6 +160,29 @@ def test_schema_difference_is_described(
     before: RegisteredSchema, after: RegisteredSchema, expected: str
 ) -> None:
     assert describe_difference(before, after) == expected
+
+
+def refer(*references: SchemaReference) -> RegisteredSchema:
+    return RegisteredSchema("{}", references=references)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (RegisteredSchema('{"a": 1, "b": 2}'), RegisteredSchema('{"b":2,"a":1}'), True),
+        (RegisteredSchema('["a", "b"]'), RegisteredSchema('["b", "a"]'), False),
+        (RegisteredSchema("{}", "JSON"), RegisteredSchema("{}"), False),
+        (RegisteredSchema("a", "PROTOBUF"), RegisteredSchema("b", "PROTOBUF"), False),
+        # The latest version, whichever that is.
+        (refer(SchemaReference("a", "s")), refer(SchemaReference("a", "s", 3)), True),
+        (refer(SchemaReference("a", "s", 2)), refer(SchemaReference("a", "s", 3)), False),
+        (refer(SchemaReference("a", "s")), refer(), False),
+    ],
+)
+def test_schemas_are_compared_by_content(
+    first: RegisteredSchema, second: RegisteredSchema, expected: bool
+) -> None:
+    assert are_equal(first.to_value(), second.to_value()) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.config.settings import AuditSettings, ClusterSettings
+from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.model import Desired, FieldChange, Observed, ResourceRef, Risk, State, Status
 from kafkaform.core.plans import Plan
 from kafkaform.inspect.drift import DriftCause, find_drift
+from kafkaform.inspect.importing import ImportLayout, make_import
+from kafkaform.inspect.resource_status import Selection
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
@@ -30,7 +33,7 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
-from tests.support.plans.scenes import judge_saved, topic
+from tests.support.plans.scenes import QUIET, judge_saved, topic
 
 CHECKOUT = ResourceRef("User", "checkout")
 P256, P512 = "scram.SCRAM-SHA-256", "scram.SCRAM-SHA-512"
@@ -160,6 +163,11 @@ def test_credential_change_risk_follows_login_result(
     assert join_reasons(plan) == snapshot
 
 
+def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> None:
+    applied.edit("8192", "16384")
+    assert "8192 → 16384 iterations, password same" in render_plan(applied.plan()).plain
+
+
 def test_missing_password_is_neither_compared_nor_set(
     cluster: MemoryCluster, file: ManifestFile, set_password: Callable[[str | None], None]
 ) -> None:
@@ -172,6 +180,28 @@ def test_missing_password_is_neither_compared_nor_set(
     assert cluster.observe([CHECKOUT]).resources == {}
     set_by_hand(cluster, SECOND)
     assert file.plan().changes == ()
+
+
+def test_saved_plan_compares_password_when_applied(
+    cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
+) -> None:
+    applied.edit("8192", "4096")
+    safe = applied.plan()
+    set_password(None)
+    in_doubt = applied.plan("User/checkout:password-change")
+
+    def judge_again(plan: Plan) -> list[Status]:
+        judged = judge_saved(plan, cluster, settings=Settings(rules=QUIET)).plan
+        return [change.status for change in judged.changes]
+
+    set_password(SECOND)
+    assert judge_again(safe) == [Status.REFUSED]
+    assert judge_again(in_doubt) == [Status.PLANNED]
+    set_password(FIRST)
+    assert judge_again(safe) == [Status.PLANNED]
+    # What was done is done: a plan can be applied twice.
+    assert recorded_apply(safe, cluster)[1].complete
+    assert [each.result for each in recorded_apply(safe, cluster)[1].results] == [Result.ALREADY]
 
 
 def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> tuple[str, ...]:
@@ -285,3 +315,20 @@ def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, appli
     assert "Kafka does not return passwords" in note
     (restored,) = undone.restored
     assert "CHECKOUT" in build_live_manifest(restored).to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("checkout", "CHECKOUT_PASSWORD"), ("1.a-b ü", "_1_A_B___PASSWORD")]
+)
+def test_imported_user_has_password_reference(
+    tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+) -> None:
+    monkeypatch.setenv("CHECKOUT", FIRST)
+    ref = ResourceRef("User", name)
+    cluster.execute([SetCredentials(ref, {P512: "iterations=8192,password=${env:CHECKOUT}"})])
+    read = cluster.observe((), lambda _: True, kinds=KINDS)
+    imported = make_import(read, Selection(kinds=tuple(KINDS)), {}, Context(), ImportLayout(tmp_path))
+    assert f'password: "${{env:{variable}}}"' in imported.files[0].text
+    assert json.loads(build_live_manifest(read.resources[ref]).to_json())["spec"] == {
+        "scram": [{"mechanism": "SCRAM-SHA-512", "iterations": 8192, "password": f"${{env:{variable}}}"}]
+    }

@@ -134,6 +134,13 @@ def test_plug_in_that_fails_is_named(module: str, said: str, plugged: Callable[.
     assert said in call.err
 
 
+def test_debug_shows_where_a_plug_in_failed(plugged: Callable[..., Call]) -> None:
+    call = plugged(IMPORTS + BAD["a check that breaks down"][0], "--debug", "validate")
+    assert call.code == 1
+    assert "ZeroDivisionError" in call.err
+    assert "acme_rules.py" in call.err
+
+
 def test_help_does_not_load_plug_ins(plugged: Callable[..., Call]) -> None:
     assert plugged("raise RuntimeError('loaded')\n", "--help").needs(0).err == ""
     script = (

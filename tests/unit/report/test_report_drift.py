@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.audit.trail import Trail
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core.model import Desired, Status
+from kafkaform.core.model import Desired, Location, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
@@ -249,6 +249,18 @@ def test_foreign_text_is_escaped_in_text_json_and_annotations(drift: Drift) -> N
     assert end == ""
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
     assert not verdict.startswith("::")
+
+
+def test_annotations_are_located_in_manifests(memory: MemoryCluster) -> None:
+    create_topic(memory, "orders", retention_ms=DAY)
+    place = Location("orders.yaml", 9, 3)
+    orders = replace(declare_topic("orders", retention_ms=WEEK), location=place)
+    first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
+    assert first.startswith(
+        "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
+    )
+    assert first.endswith("%0Arestore: kafkaform apply --target Topic/orders")
+    assert verdict.startswith("Drift: 1 resource differs")
 
 
 def samples(written: str) -> dict[tuple[str, ...], float]:

@@ -43,6 +43,13 @@ def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotA
     assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]
 
 
+def test_clusters_are_named_if_several(story: Story) -> None:
+    story.add("update", "orders", {"partitions": (1, 2)})
+    assert "cluster" not in render_history(story.entries, 0).plain
+    story.add("update", "orders", {"partitions": (1, 2)}, cluster_id="other")
+    assert "  cluster other\n" in render_history(story.entries, 0).plain
+
+
 @given(st.data())
 def test_recorded_text_is_printable(data: st.DataObject) -> None:
     """Anybody who may write to the topic chooses all of it."""

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from kafkaform.core.values import replace
 from kafkaform.report.page import Page
 from kafkaform.report.skew import render_skew, render_skew_markdown
-from kafkaform.report.skew_values import moment, size
+from kafkaform.report.skew_values import is_notable, moment, size
 from spark_validation.figures import NOTHING, count, format_estimate, interval, percent, ratio
 from spark_validation.results import Estimate, SkewReport, TopicResult
 from tests.support.skew import samples
@@ -115,3 +115,8 @@ def test_times_are_in_utc() -> None:
     assert moment("2026-11-01T01:30:00+02:00") == "2026-10-31 23:30 UTC"
     assert moment("yesterday\x1b") == r"yesterday\x1b"
     assert moment(10**30) == "1" + "0" * 30
+
+
+def test_key_is_notable_by_records_or_by_bytes() -> None:
+    made = samples.hot()
+    assert is_notable(made, replace(made.hot_keys[5], byte_share=made.hot_keys[0].share))

@@ -199,6 +199,17 @@ def test_password_is_not_reported_as_changed_on_the_cluster(
     assert "password" not in note
 
 
+def test_password_change_by_consent_has_branch_origin(
+    memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLD", "a")
+    memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
+    monkeypatch.delenv("OLD")
+    consented = user("OLD", password_change="TICKET-1")
+    for before, origin in ((user("OLD"), ChangeOrigin.BRANCH), (consented, ChangeOrigin.DRIFT)):
+        assert attribute_origins(memory, [before], [consented]) == {"checkout": (origin, ())}
+
+
 ORDERS = "allow Read on topic orders.v1"
 MEMBER = Member("m-1", "client", "/10.0.0.1", None, frozenset({("orders.v1", 0)}))
 GROUP = Group(

@@ -60,6 +60,12 @@ def test_truncated_text_has_whole_lines_and_counts(lines: list[str]) -> None:
     assert units(body) > LIMIT - 400
 
 
+def test_single_long_line_is_truncated() -> None:
+    body = PLAN.render_body("🌈" * LIMIT)
+    assert LIMIT - 2 < units(body) <= LIMIT
+    assert body.endswith("🌈🌈")
+
+
 @pytest.mark.parametrize(
     ("body", "is_ours"),
     [

@@ -29,7 +29,7 @@ from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, summary_sentence
-from kafkaform.report.plan import render_plan, render_plan_markdown
+from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
 from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
@@ -97,6 +97,19 @@ def test_changes_needing_attention_are_not_summarized(
     assert [line for line in lines if "…" in line] == [
         "  … 100 more to update: retention.ms of topics safe200 to safe299 (--verbose lists them)"
     ]
+
+
+def test_findings_on_unchanged_resources_are_listed_if_verbose() -> None:
+    found = [Diagnostic(f"KF10{i}", Severity.WARNING, f"odd {i}", ref=topic("other")) for i in range(9)]
+    plan = replace(plan_of(LONGER), unchanged=1, diagnostics=tuple(found))
+    assert not has_line(lines_of(plan), "odd")
+    assert all(has_line(lines_of(plan, verbose=True), each.message) for each in found)
+
+
+def test_saved_plan_shows_provenance() -> None:
+    line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
+    assert render_provenance(HEADER).plain == line
+    assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
 
 
 # --- the last line ---------------------------------------------------------------------------------

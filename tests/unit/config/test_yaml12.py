@@ -95,6 +95,18 @@ def test_scalars_below_verbatim_key_keep_text(text: str) -> None:
     }
 
 
+def test_keys_are_text_and_null_stays_null_below_verbatim_key() -> None:
+    data = parse_one("config: {a: null, b: ~, c: , d: 'null', e: ''}", frozenset({"config"}))
+    assert data == {"config": {"a": None, "b": None, "c": None, "d": "null", "e": ""}}
+    assert parse_one("1: a\ntrue: b\nnull: c\n0.50: d\n? e\n: f") == {
+        "1": "a",
+        "true": "b",
+        "null": "c",
+        "0.50": "d",
+        "e": "f",
+    }
+
+
 def test_documents_and_locations_are_read() -> None:
     assert parse_one(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n") == {"a": 1, "b": [2]}
     documents, _ = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n")
@@ -118,17 +130,26 @@ def test_documents_and_locations_are_read() -> None:
 
 REFUSED: dict[str, bytes | str] = {
     "tab": "a:\n\tb: 1\n",
+    "tab after spaces": "a:\n  \tb: 1\n",
     "tab that is not the fault": "key:\tvalue: x",
     "duplicate key": "a: 1\nb: 2\na: 3\n'a': 4\n",
+    "duplicate keys deep down": "x:\n- {a: 1, a: 2}\n",
     "merge key": "a: &a {b: 1}\nc:\n  <<: *a\n",
     "python object": "a: !!python/object/apply:os.system [ls]\n",
+    "include": "a: !include x.yaml\n",
+    "core tag": "a: !!str 12\n",
     "tag of a key": "!!str a: 12\n",
+    "tag of a mapping": "!!map {a: 1}\n",
+    "binary": "a: !!binary aGk=\n",
     "key that is a list": "? [a]\n: 1\n",
     "key that is a mapping": "{{a: b}: c}\n",
     "recursive alias": "a: &a [*a]\n",
+    "recursive alias in a mapping": "a: &a\n  b: {c: *a}\n",
     "unknown alias": "a: *b\n",
     "control character": "a: 1\nb: é\x01\n",
+    "control character after a byte order mark": b"\xef\xbb\xbfa: \x00\n",
     "latin-1": "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
+    "latin-1 after a byte order mark": b"\xef\xbb\xbfa: \xff",
     "utf-16": "a: 1\n".encode("utf-16"),
     "surrogate": b"a: \xed\xa0\x80",
     "bracket": "\r\ra: ]",
@@ -141,12 +162,16 @@ SPEC = "spec:\n  partitions: 3\n"
 
 SLIPS = {
     "indented too little": SPEC + " replicationFactor: 1\n",
+    "indented too much": SPEC + "    replicationFactor: 1\n",
     "no space after a colon": "spec:\n  partitions:3\n  replicationFactor: 1\n",
     "a colon in a value": "note: this: is bad\n",
+    "the first line indented": " a: 1\nb: 2\n",
     "an item among keys": "a: 1\n- b\n",
     "a brace that is never closed": "spec: {a: 1, b: 2\n",
+    "four dashes": "a: 1\n----\n",
     "a directive without a document": "%YAML 1.2\na: 1\n",
     "indented unlike the lines around a comment": "a:\n    b: 1\n  # c\n  d: 2\n",
+    "a word alone": "a: 1\nword\nb: 2\n",
     "a Windows path": 'a: "C:\\data"\n',
 }
 

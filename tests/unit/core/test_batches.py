@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.operations import AlterConfigs, Operation, batches
+from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation, batches
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.builds import builds
+from tests.support.memory_cluster.memory import MemoryCluster
 
 REF = ResourceRef("Topic", "a")
 COUNTS = st.integers(1, 40)
@@ -55,3 +56,15 @@ def test_batches_are_full_and_in_order(operations: list[Operation], limit: int) 
 )
 def test_operation_weight_counts_records(operation: Operation, weight: int) -> None:
     assert operation.weight == weight
+
+
+def test_batches_pass_controller_limit() -> None:
+    refs = [ResourceRef("Topic", f"t{number}") for number in range(1_000)]
+    operations: list[Operation] = [CreateTopic(ref, 12, 1, {}) for ref in refs]
+    assert None not in MemoryCluster().execute(operations)
+    cluster = MemoryCluster()
+    made = list(batches(operations))
+    assert [outcome for batch in made for outcome in cluster.execute(batch)] == [None] * 1_000
+    assert len(made) == 3
+    assert max(sum(operation.weight for operation in batch) for batch in made) <= MAX_WEIGHT
+    assert list(batches([])) == []

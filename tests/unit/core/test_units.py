@@ -31,10 +31,13 @@ ROUND = builds(
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
     [
+        ("0", 0),
         ("060", 60),
+        ("1w", 604_800_000),
         ("1h 30m", 5_400_000),
         ("2.3h", 8_280_000),
         ("0.001s", 1),
+        (" 7 d ", 604_800_000),
         ("1d1h1m1s1ms", 90_061_001),
         ("9223372036854775806ms", 9_223_372_036_854_775_806),
     ],
@@ -62,9 +65,15 @@ def test_invalid_duration_is_refused(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "size"),
     [
+        ("0", 0),
         ("1B", 1),
+        ("1kB", 1000),
         ("1KB", 1000),
+        ("1KiB", 1024),
+        ("1MB", 10**6),
+        ("512MiB", 512 * 2**20),
         ("50 GiB", 50 * 2**30),
+        ("1TB", 10**12),
         ("1.5GiB", 3 * 2**29),
         ("0.1kB", 100),
         ("9007199254740993B", 2**53 + 1),
@@ -95,11 +104,15 @@ def test_invalid_size_is_refused(text: str, reason: str) -> None:
     ("milliseconds", "exact", "rounded"),
     [
         (0, "0", "0"),
+        (1500, "1500ms", "1500ms"),
         (34_567, "34.567s", "34.567s"),
+        (45_000, "45s", "45s"),
         (1_234_567, "20m 34.567s", "about 20m 34s"),
+        (60_001, "1m 0.001s", "about 1m"),
         (86_401_000, "1d 1s", "about 1d"),
         (129_600_000, "36h", "36h"),
         (604_799_999, "6d 23h 59m 59.999s", "about 6d 23h 59m"),
+        (10_810_800_000, "125d 3h", "about 125d"),
         (28_800_000_000, "333d 8h", "333d 8h"),
     ],
 )
@@ -119,13 +132,17 @@ def test_rounded_duration_is_exact_or_within_a_percent(number: int) -> None:
     ("size", "exact", "readable"),
     [
         (0, "0", "0"),
+        (4096, "4 KiB", "4 KiB"),
         (9_999, "9999", "9999"),
         (10_000, "10000", "9.8 KiB (10000)"),
         (1_048_588, "1048588", "1.0 MiB (1048588)"),
+        (10_485_760, "10 MiB", "10 MiB"),
         (2 * 10**9, "2 GB", "2 GB"),
         (2_073_741_824, "2073741824", "1.9 GiB (2073741824)"),
         (1_048_577 * 1024, "1048577 KiB", "1.0 GiB (1073742848)"),
+        (9_999 * 2**20, "9999 MiB", "9999 MiB"),
         (10_000 * 2**20, "10000 MiB", "9.8 GiB (10485760000)"),
+        (2**40, "1 TiB", "1 TiB"),
     ],
 )
 def test_size_is_formatted_in_exact_unit_or_rounded(size: int, exact: str, readable: str) -> None:
@@ -140,7 +157,15 @@ def test_formatted_text_is_read_back(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "no data"), (1023, "1023.0 B"), (1024, "1.0 KiB"), (1000 * 2**50, "1000.0 PiB"), (2**60, "1.0 EiB")],
+    [
+        (0, "no data"),
+        (1023, "1023.0 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (2**40, "1.0 TiB"),
+        (1000 * 2**50, "1000.0 PiB"),
+        (2**60, "1.0 EiB"),
+    ],
 )
 def test_rounded_size_has_one_decimal(size: int, text: str) -> None:
     assert rounded_size(size) == text
@@ -154,7 +179,15 @@ def test_age_has_a_limit() -> None:
 
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
-    [(0, "1s"), (1_600, "2s"), (3_599_400, "59m 59s"), (3_640_000, "61m"), (86_360_000, "23h 59m")],
+    [
+        (0, "1s"),
+        (400, "1s"),
+        (1_600, "2s"),
+        (3_599_400, "59m 59s"),
+        (3_640_000, "61m"),
+        (86_360_000, "23h 59m"),
+        (88_300_000, "25h"),
+    ],
 )
 def test_table_durations_are_coarsely_rounded(milliseconds: int, text: str) -> None:
     assert coarse_duration(milliseconds) == text

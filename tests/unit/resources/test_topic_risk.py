@@ -247,6 +247,18 @@ def test_topic_change_has_risk_and_hazard(before: Values, after: Values, hazard:
     assert bool(hazard) is bool(assessment.reason)
 
 
+@pytest.mark.parametrize(("partitions", "text"), [(3, "lost"), (12, "is broken")])
+def test_partition_change_of_empty_topic_loses_no_data(partitions: int, text: str) -> None:
+    empty, full, unread = (
+        judge_topic_change(SIX, {"partitions": partitions}, size=size)
+        for size in (DataSize(0), DataSize(1), DataSize(0, 6, unread=1))
+    )
+    assert (text in full.reason, text in unread.reason, text in empty.reason) == (True, True, False)
+    assert empty.reason.endswith("(the topic holds no data)")
+    cut = judge_topic_change({"segment.ms": "9"}, {"segment.ms": "1"}, size=DataSize(1))
+    assert "holds" not in cut.reason, "the number of records does not matter"
+
+
 def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assessments = [judge_topic_change(before, after) for before, after, _ in CASES]
     assessments += [judge_topic_deletion("id"), judge_topic_deletion("id", 1), judge_topic_deletion(None)]

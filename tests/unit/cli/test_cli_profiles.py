@@ -72,6 +72,18 @@ def test_profile_change_is_planned_and_consented_by_profile_name(project: Projec
     assert [change["name"] for change in after["changes"]] == ["both"]
 
 
+def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
+    configure(project)
+    write_topics(project, 1)
+    project.apply("--cluster", "eu").needs(0)
+    configure(project, {**PROFILES, "standard": {"Topic": {"partitions": 6, "config": {"segment.ms": "1h"}}}})
+    project.run("plan", "--cluster", "eu", "--out", "p.json").needs(0)
+    assert connected.execute([AlterConfigs(topic("t0"), {"cleanup.policy": "compact"})]) == [None]
+    refused = project.apply("p.json").needs(1)
+    assert "riskier than in the plan" in refused.out
+    project.apply("p.json", "--allow", "profile/standard:partition-increase-compacted").needs(0)
+
+
 def test_explanation_lists_each_layer_with_location(project: Project) -> None:
     configure(project)
     write_topics(project, 1, retention="2d")

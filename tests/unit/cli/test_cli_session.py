@@ -167,3 +167,19 @@ def test_option_overrides_environment_variable(project: Project) -> None:
     done = project.run(*arguments, env={"KAFKAFORM_CLUSTER": "prod"}).needs(0)
     assert "note: KAFKAFORM_CLUSTER is ignored, because --bootstrap-server" in done.err
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
+
+
+def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:
+    project.topic("t", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("t", retention="1d")
+    forbidding = {"client": {"bootstrap.servers": NOWHERE}, "forbid": ["retention-cut"]}
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}, "prod": forbidding})
+    allow = ("--allow", "destructive", "--bootstrap-server", project.servers)
+    done = project.run("plan", "topics", *allow)
+    assert "retention-cut is forbidden" in done.out
+    assert "`forbid:` in kafkaform.yaml" in done.words
+    project.apply("topics", *allow).needs(1)
+    assert project.live()["t"]["retention.ms"] == "604800000"
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})
+    assert "forbidden" not in project.run("plan", "topics", *allow).both

@@ -87,6 +87,12 @@ def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connecte
     assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
 
 
+def test_failed_cluster_does_not_stop_own_stage(project: Project, fleet: dict[str, Connected]) -> None:
+    fleet["us"] = Down("us")
+    outcomes = list_outcomes(apply(project, "us", "asia").needs(1))
+    assert outcomes == {"us": "failed: see above", "asia": "complete"}
+
+
 def test_failed_stage_is_reported_and_stops_apply(project: Project, fleet: dict[str, Connected]) -> None:
     fleet["eu"] = Down("eu")
     clusters = apply(project, "*", more=("--format", "json")).needs(1).json["clusters"]

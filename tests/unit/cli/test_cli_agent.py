@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.agent import Team, build_team
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import run_git
-from tests.support.plans.scenes import topic
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -144,16 +142,6 @@ def test_held_back_change_fails_agent_until_resolved(
     team.run().needs(1)  # now it would be created, which nobody reviewed
     team.work.apply("--target", "Topic/old").needs(0)
     assert "held back" not in team.run().needs(0).words
-
-
-def test_change_outside_kafkaform_is_not_held_back(team: Team, connected: Connected) -> None:
-    team.work.topic("old", partitions=3, keyed=False, retention="1h")
-    team.release(new=1, code=1)
-    team.run().needs(1)
-    connected.execute([AlterConfigs(topic("new"), {"retention.ms": "5"})])
-    assert "Topic/new" not in team.run().needs(1).out
-    connected.execute([AlterConfigs(topic("old"), {"retention.ms": "3600000"})])
-    assert "is applied already" in team.run().needs(0).err
 
 
 def test_plan_for_another_environment_is_refused(team: Team) -> None:

@@ -146,3 +146,16 @@ def test_symlinked_configuration_outside_branch_is_refused(branch: Project, tmp_
     call = run_in_process("validate", *FROM_BRANCH, cwd=tmp_path).needs(1)
     assert "is outside pr" in call.err
     assert "password" not in call.both
+
+
+@pytest.mark.usefixtures("connected", "project")
+def test_branch_problems_are_located_relative_to_branch(tmp_path: Path) -> None:
+    theirs = tmp_path / "pr" / "topics"
+    theirs.mkdir(parents=True)
+    (theirs / "bad.yaml").write_text("kind: Nonsense\n")
+    for command in ("plan", "validate"):
+        err = run_in_process(command, *FROM_BRANCH, cwd=tmp_path).needs(1).err
+        assert "topics/bad.yaml:1:" in err
+        assert "pr/topics" not in err
+    annotated = run_in_process("validate", *FROM_BRANCH, "--format", "github", cwd=tmp_path).needs(1)
+    assert "file=topics/bad.yaml" in annotated.out

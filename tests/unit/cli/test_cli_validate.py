@@ -63,6 +63,31 @@ def test_validation_covers_all_environments_by_default(project: Project, validat
     assert validate("--environment", "prod", env=dev).code == 1
 
 
+def test_unknown_environment_does_not_hide_problems(project: Project, validate: Validate) -> None:
+    project.config(environments=["dev", "prod"])
+    project.topic("a")
+    unknown = "there is no environment 'prd' in kafkaform.yaml"
+    call = validate("-e", "prd").needs(64)
+    assert unknown in call.err
+    assert "valid" not in call.out
+    project.topic("b b", replicationFactor=3, config={"min.insync.replicas": 4})
+    call = validate("-e", "prd").needs(64)
+    assert unknown in call.err
+    assert "error: KF101 'x.b b'" in call.out
+    assert "error: KF109" in call.out
+    project.write("topics/wrong.yaml", "kind: Topik\n")
+    call = validate("-e", "prd").needs(1)
+    assert unknown in call.err
+    assert "topics/wrong.yaml:1:1: apiVersion is missing" in call.err
+    assert "topics/wrong.yaml:1:7: unknown kind 'Topik'" in call.err
+    assert "Error: 3 problems in the input" in call.err
+    assert "error: KF101 'x.b b'" in call.out
+    for output_format in ("json", "github", "sarif"):
+        call = validate("-e", "prd", "--format", output_format).needs(1)
+        for text in ("there is no environment", "unknown kind", "KF101"):
+            assert text in call.out
+
+
 def test_terminal_escapes_in_manifests_are_escaped(project: Project, validate: Validate) -> None:
     evil = f"x{ESCAPE}[31m\r\n\x07\u202e|<b>"
     project.topic(evil[:1], metadata={"name": evil})

@@ -15,11 +15,16 @@ from kafkaform.cluster.transport.tokens import TokenSource, make_token_source
 from kafkaform.config.client_properties.transport import SaslSettings, TokenFileSettings
 from kafkaform.core.errors import AuthenticationFailed
 from kafkaform.core.files import read_file
+from kafkaform.core.model import Create, Status
+from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.secrets import Reference, UnreadableSecret, read_secret
+from kafkaform.plan.plan_file import plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from spark_validation import submit
 from spark_validation.errors import JobFailed, ReadingFailed
 from spark_validation.kafka_client import executor_properties
 from tests.support.cli.project import ROOT, Project, command, environment, manifest, run_in_process
+from tests.support.plans.scenes import topic
 
 
 def _make_sparse(file: Path) -> None:
@@ -44,6 +49,21 @@ CLIENTS = {
     "sasl.oauthbearer.client.id: me, sasl.oauthbearer.client.secret: x, https.ca.location: odd.json, "
     "sasl.oauthbearer.token.endpoint.url: 'https://127.0.0.1:1'",
 }
+COMMANDS = {
+    "manifest": ["validate", "odd.json"],
+    "configuration": ["validate", "topics", "--config", "odd.json"],
+    "saved plan": ["show", "odd.json"],
+    "plan to apply": ["apply", "odd.json", "--auto-approve"],
+    "reviewed plan": ["apply", "topics", "--reviewed", "odd.json", "--auto-approve"],
+    "public keys": ["show", "plan.json", "--verify-key", "odd.json"],
+    "private key": ["plan", "topics", "--out", "new.json", "--sign-key", "odd.json"],
+    "command config": ["plan", "topics", "--command-config", "odd.json"],
+    "offsets": ["reset", "g", "--from-file", "odd.json"],
+    "record": ["history", "--file", "odd.json"],
+    "import": ["import", "odd.json", "--from", "strimzi"],
+    "comment": ["ci", "comment", "odd.json", "--pull-request", "1", "--repository", "o/r"],
+    "skew report": ["plan", "topics", "--skew", "odd.json"],
+}
 
 
 @pytest.fixture(params=FLAWS)
@@ -56,18 +76,22 @@ def reason(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("given", CLIENTS)
-def test_named_pipe_is_refused_without_blocking(given: str, project: Project) -> None:
-    """Kafka's client reads these; the others are read by the common reader: see the last test."""
-    os.mkfifo(project.folder / "odd.json")
-    project.write("plan.json", "{}")
-    client = f"{{bootstrap.servers: '{project.servers}', {CLIENTS[given]}}}"
+@pytest.mark.parametrize("given", [*COMMANDS, *CLIENTS])
+def test_named_pipe_is_refused_without_blocking(given: str, tmp_path: Path, servers: str) -> None:
+    """All are read by the common reader: see the last test; secrets are read with every flaw."""
+    os.mkfifo(tmp_path / "odd.json")
+    project = Project(tmp_path, servers, "")
+    plan = Plan("c", (PlannedChange(Create(topic("t"), {"partitions": 1}), Status.PLANNED),))
+    project.write(
+        "plan.json", plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2026-11-01T00:00:00Z"))
+    )
+    client = f"{{bootstrap.servers: '{servers}', {CLIENTS.get(given, '')}}}"
     text = f"apiVersion: kafkaform/v1\nkind: Config\nclusters: {{dev: {{client: {client}}}}}\n"
     project.write("kafkaform.yaml", text)
     project.topic("a")
-    words = project.run("plan", "topics").needs(1).words
-    assert "odd.json" in words
-    assert "not a regular file" in words
+    call = project.run(*COMMANDS.get(given, ["plan", "topics"]), env={"GITHUB_TOKEN": "x"}).needs(1)
+    assert "odd.json" in call.words
+    assert "not a regular file" in call.words
 
 
 def test_unsuitable_secret_file_is_refused(reason: str) -> None:

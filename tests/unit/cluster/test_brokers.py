@@ -13,6 +13,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from struct import pack, unpack
 from threading import Thread
 from typing import Any
@@ -26,6 +27,7 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.large_responses import METADATA_SCHEMA
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kafkaform.config.client_properties import to_transport
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import (
     AuthenticationFailed,
@@ -39,6 +41,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
+from tests.support.clusters.certificates import self_signed
 from tests.support.clusters.responses import encode
 from tests.support.plans.scenes import read_log_lines
 
@@ -495,6 +498,31 @@ def test_response_of_interrupted_request_is_discarded(monkeypatch: pytest.Monkey
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
 
 
+def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
+    self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    with socket.create_server(("127.0.0.2", 0)) as server:
+
+        def shake() -> None:
+            client, _ = server.accept()
+            with client, pytest.raises(ssl.SSLError), context.wrap_socket(client, server_side=True):
+                raise AssertionError("the client trusted it")
+
+        thread = Thread(target=shake, daemon=True)
+        thread.start()
+        settings = to_transport(
+            {
+                "bootstrap.servers": f"127.0.0.2:{server.getsockname()[1]}",
+                "security.protocol": "SSL",
+                "ssl.ca.location": str(tmp_path / "certificate.pem"),
+            }
+        )
+        with pytest.raises(ClusterError, match="certificate is not trusted: IP address mismatch"):
+            Brokers(settings).read_api_versions()
+        thread.join(60)
+
+
 def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
@@ -548,6 +576,13 @@ def test_change_with_lost_response_is_not_repeated() -> None:
         with pytest.raises(OutcomeUnknown, match="closed the connection"):
             cluster.send(CHANGE, [b""])
         assert len(server.heard) == 2
+
+
+def test_lost_response_of_a_named_broker_is_unknown() -> None:
+    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
+        cluster.read_api_versions(1)
+        assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
+        assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
 
 
 def test_change_is_sent_on_a_new_connection() -> None:
@@ -668,6 +703,16 @@ def test_large_requests_and_responses_do_not_deadlock() -> None:
     with socket_to(lambda _, body: body * 3) as (_, first):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
         assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
+
+
+def test_abandoned_connection_is_opened_again() -> None:
+    with start_cluster(lambda *_: b"here") as (_, cluster):
+        assert cluster.send(ECHO, [b""]) == [b"here"]
+        used = cluster._open[None]
+        used.close()
+        with pytest.raises(HungUpError, match="was closed"):
+            used.send(ECHO, [b""])
+        assert cluster.send(ECHO, [b""]) == [b"here"]
 
 
 def test_election_follows_the_controller() -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import KafkaError
 
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode, describe_code, name_code
-from kafkaform.core.errors import RequestRejected
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
 
 
 def test_error_codes_match_librdkafka() -> None:
@@ -29,3 +37,17 @@ def test_error_codes_match_librdkafka() -> None:
     assert translate_code(ErrorCode.INVALID_CONFIG, "").message == (
         "Broker: Configuration is invalid (INVALID_CONFIG)"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
+        (ErrorCode.UNSUPPORTED_SASL_MECHANISM, AuthenticationFailed),
+        (ErrorCode.NETWORK_EXCEPTION, Unreachable),
+        (ErrorCode.REQUEST_TIMED_OUT, OutcomeUnknown),
+        (ErrorCode.INVALID_CONFIG, RequestRejected),
+    ],
+)
+def test_error_codes_have_exception_types(code: int, kind: type[ClusterError]) -> None:
+    assert type(translate_code(code, "")) is kind

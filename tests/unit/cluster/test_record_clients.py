@@ -8,7 +8,16 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafkaform.cluster.kafka.record_clients import make_client, make_client_options, translate
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.config.client_properties.transport import TransportSettings
-from kafkaform.core.errors import AuthenticationFailed, KafkaformError, RequestRejected
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    KafkaformError,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+)
 
 NOBODY = TransportSettings(())
 
@@ -43,3 +52,18 @@ def test_client_errors_are_translated_with_names() -> None:
     assert isinstance(brokers, RequestRejected)
     assert (brokers.code, brokers.message) == ("INVALID_RECORD", "line 1 line 2 (INVALID_RECORD)")
     assert translate(ValueError("x")).message == "the Kafka client failed: x"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._AUTHENTICATION, AuthenticationFailed),
+        (KafkaError._SSL, AuthenticationFailed),
+        (KafkaError._UNSUPPORTED_FEATURE, NotOffered),
+        (KafkaError._ALL_BROKERS_DOWN, Unreachable),
+        (KafkaError._TIMED_OUT, OutcomeUnknown),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
+    ],
+)
+def test_librdkafka_error_has_exception_type(code: int, kind: type[ClusterError]) -> None:
+    assert type(translate(KafkaException(KafkaError(code)))) is kind

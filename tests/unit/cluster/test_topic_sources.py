@@ -8,10 +8,11 @@ import pytest
 
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.wire import large_responses
+from kafkaform.cluster.wire.large_responses import Configs
 from kafkaform.cluster.wire.message_schema import RequestType, T
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
-from tests.support.clusters.responses import compact, varint
+from tests.support.clusters.responses import compact, encode_config_response, entry, varint
 from tests.support.plans.scenes import VARIED
 
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
@@ -20,6 +21,34 @@ _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.st
 def test_varied_configs_cover_all_topic_configs() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
+
+
+def test_configs_of_every_shape_are_read() -> None:
+    plain = entry("retention.ms", "1", 5), entry("größe", None, 1, synonyms=2)
+    hidden = entry("password", None, 1, secret=True), entry("fixed", "", 4, read_only=True)
+    topics = [
+        encode_config_response("a", *plain),
+        encode_config_response("denied", code=29, message="no"),
+        encode_config_response("b", *plain),
+        encode_config_response("a-prefix-of-the-block", plain[0]),
+        encode_config_response("nothing"),
+        encode_config_response("secretive", *hidden),
+    ]
+    answers = large_responses.TOPIC_CONFIGS.read(pack(">ii", 7, len(topics)) + b"".join(topics), 1)
+    assert [(a.name, a.error_code, a.message) for a in answers] == [
+        ("a", 0, ""),
+        ("denied", 29, "no"),
+        ("b", 0, ""),
+        ("a-prefix-of-the-block", 0, ""),
+        ("nothing", 0, ""),
+        ("secretive", 0, ""),
+    ]
+    assert answers[0].configs.own == {"größe": None}
+    assert answers[0].configs.effective == {"retention.ms": "1", "größe": None}
+    assert answers[2].configs is answers[0].configs
+    assert answers[3].configs.effective == {"retention.ms": "1"}
+    assert answers[4].configs.effective == {}
+    assert answers[5].configs == Configs({"password": None}, {"password": None, "fixed": ""})
 
 
 def test_metadata_with_tags_and_null_names_is_read() -> None:

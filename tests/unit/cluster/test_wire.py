@@ -562,6 +562,14 @@ def test_unsupported_log_dirs_request_is_reported_once() -> None:
     )
 
 
+def test_broker_without_volumes_is_named() -> None:
+    found, unread = read_volumes(
+        {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
+    )
+    assert (found, unread[1]) == ((LogDir(3, "/a", 9, 1),), "no answer")
+    assert "Describe on the cluster" in unread[2]
+
+
 def test_acls_are_read_in_all_versions() -> None:
     def text(value: str) -> bytes:
         return pack(">h", len(value)) + value.encode()

@@ -16,7 +16,7 @@ import pytest
 from kafkaform.core.errors import DevClusterError, JavaError
 from kafkaform.core.files import hold_lock
 from kafkaform.core.values import replace
-from kafkaform.devcluster import processes, readiness, releases, state
+from kafkaform.devcluster import configuration, processes, readiness, releases, state
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster, plan_nodes
 from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.ports import check_consecutive_ports
@@ -197,6 +197,29 @@ def test_foreign_process_is_not_stopped(tmp_path: Path) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_custom_properties_override_and_expand_node_values() -> None:
+    own = {"listeners": "TLS://127.0.0.1:{port},X://{rack}:{node_id}", "a.pattern": "{unknown}"}
+    result = configuration.build_server_properties(NODES[1], NODES, properties=own, sasl_users=None)
+    assert result["listeners"] == "TLS://127.0.0.1:20002,X://rack-2:2"
+    assert result["a.pattern"] == "{unknown}"
+    assert result["controller.quorum.voters"] == "1@127.0.0.1:20011,2@127.0.0.1:20012"
+    assert result["offsets.topic.replication.factor"] == "2"
+    with pytest.raises(DevClusterError, match="'a b'"):
+        configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
+
+
+def test_zookeeper_broker_has_no_controller_listener() -> None:
+    users = {"a": "x"}
+    zookeeper = state.ZooKeeper(20099)
+    result = configuration.build_server_properties(
+        NODES[1], NODES, properties={}, sasl_users=users, zookeeper=zookeeper
+    )
+    assert (result["broker.id"], result["zookeeper.connect"]) == ("2", "127.0.0.1:20099")
+    assert result["listeners"] == "PLAINTEXT://127.0.0.1:20002,SASL://127.0.0.1:20022"
+    assert result["authorizer.class.name"] == "kafka.security.authorizer.AclAuthorizer"
+    assert not {"process.roles", "node.id", "controller.quorum.voters"} & result.keys()
 
 
 # --- the parts -------------------------------------------------------------------------------------

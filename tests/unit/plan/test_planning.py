@@ -15,7 +15,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Costs, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.core.model import Create, Desired, Observation, ResourceRef, Severity, Status, Update
+from kafkaform.core.model import Create, Delete, Desired, Observation, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import Operation
 from kafkaform.core.plans import CostChange
 from kafkaform.core.rights import Right
@@ -35,6 +35,7 @@ from tests.support.plans.scenes import (
     WEEK,
     FakeClock,
     Watched,
+    absent,
     create_topic,
     declare_reader,
     declare_topic,
@@ -147,6 +148,24 @@ def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error
     plan = plan_for(objecting, declare_topic("a"), declare_topic("b"))
     assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
     assert [d.code for d in plan.diagnostics] == ["KF414"]
+
+
+def test_plan_does_not_need_sizes(memory: MemoryCluster) -> None:
+    create_topic(memory, "cut", retention_ms=WEEK)
+    blind = override(memory, sizes=fail(PermissionDenied("not yours")))
+    plan = plan_for(blind, declare_topic("cut", retention_ms=DAY))
+    assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
+    assert plan.broker_validated
+    notes = [(d.code, d.message) for d in plan.diagnostics]
+    assert ("KF416", "could not read the sizes of topics: not yours") in notes
+
+
+def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
+    create_topic(memory, "gone", 3)
+    (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
+    assert isinstance(planned.change, Delete)
+    assert planned.change.assessment.data_unread
+    assert "3 of 3 partitions could not be read" in planned.change.assessment.reason
 
 
 def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:

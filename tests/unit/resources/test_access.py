@@ -32,9 +32,10 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.operations import Phase
-from kafkaform.core.plans import Plan
+from kafkaform.core.plans import ChangeOrigin, Plan
+from kafkaform.core.values import replace
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.plan.planning import Request, build_plan, plan_from
+from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.access import reach
@@ -44,6 +45,8 @@ from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.access.spec import find_obstacle, normalise, write_spec
 from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.name_globs import NameGlobs
+from kafkaform.rules import RuleContext
+from kafkaform.vcs.branch import attribute_changes
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import create_topic
@@ -620,6 +623,35 @@ def test_pruning_takes_owned_principals_with_consent() -> None:
     planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)
     assert [change.ref.name for change in planned.changes] == ["User:app-ignored"], "it is declared"
     assert [ref.name for ref in planned.unmanaged] == ["User:app-kept", "User:app-old", "User:other"]
+
+
+def test_rights_lost_by_branch_are_attributed_to_branch(tmp_path: Path) -> None:
+    first = manifest("a", principals=[USER, "User:next"], produces=["orders", "both", "removed"])
+    second = manifest("b", produces=["both"])
+    lost, stray = "allow Write on topic removed", "allow Read on topic stray"
+    live = [lost, stray, "allow Write on topic orders", "allow Write on topic both"]
+    live += [f"User:next {path}" for path in live]
+    earlier = load_manifests(tmp_path, first, second)
+    shorter = manifest("a", produces=["orders"])
+    now = load_manifests(tmp_path, shorter, second)
+    cluster = build_cluster(live)
+    dropped = frozenset({ResourceRef("Access", "User:next")})
+    result = make_plan(Request(now, dropped=dropped), cluster, Settings(), None)
+    attributed = attribute_changes(result.plan, earlier, now, result.context)
+    (change,), notes = attributed.changes, attributed.diagnostics
+    # The other manifest still gives the right on `both`; that on `stray` was undeclared before.
+    assert set(list_fields(attributed)) == {lost, stray}
+    assert (change.origin, change.earlier) == (ChangeOrigin.MIXED, (stray,))
+    (note,) = [note for note in notes if note.code == "KF424"]
+    assert "with allow Write on topic both, allow Write on topic orders, allow Write on topic removed" in (
+        note.message
+    )
+    assert "state: absent" in str(note.suggestion)
+    attributed = attribute_changes(
+        replace(result.plan, unmanaged=()), earlier, now, RuleContext((), invisible=dropped)
+    )
+    (note,) = [note for note in attributed.diagnostics if note.code == "KF424"]
+    assert "this account cannot see" in note.message
 
 
 # --- what nobody declares --------------------------------------------------------------------------

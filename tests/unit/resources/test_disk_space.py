@@ -6,7 +6,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.health import LogDir
-from kafkaform.resources.replicas.disk_space import Copies, DiskSpace
+from kafkaform.resources.replicas.disk_space import Copies, DiskSpace, find_doubts
 from tests.support.plans.risk import render_catalogue
 
 MIB = 1024**2
@@ -50,6 +50,24 @@ def test_replica_must_fit_in_single_log_directory() -> None:
     dead = build_space(LogDir(3, "/broken", None))
     assert dead.shortage(3, build_copies(1)) is None
     assert "since Kafka 3.3" in str(dead.doubt(3, build_copies(1)))
+
+
+def test_unknown_disk_space_is_doubted_not_refused() -> None:
+    unknown = build_space(b3="not authorised")
+    assert unknown.shortage(3, build_copies(10_000)) is None
+    assert "not authorised" in str(unknown.doubt(3, build_copies(1)))
+    assert unknown.doubt(3, Copies()) is None
+    assert "broker 4" in str(unknown.doubt(4, build_copies(1)))
+    # Kafka may choose the tightest directory.
+    two = build_space(build_log_dir(path="/a", usable=30), build_log_dir(path="/b", total=1000, usable=900))
+    assert two.shortage(3, build_copies(200)) is None
+    assert two.doubt(3, build_copies(5)) is None
+    assert "/a has 30.0 MiB usable" in str(two.doubt(3, build_copies(200)))
+    assert build_space(build_log_dir()).doubt(3, build_copies(100)) is None
+    two = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", total=1000, usable=900))
+    needed = {"a": {3: build_copies(100)}, "b": {3: build_copies(100)}, "c": {4: Copies()}}
+    assert sorted(find_doubts(needed, two)) == ["a", "b"]
+    assert find_doubts({"a": needed["a"]}, two) == {}
 
 
 def test_shortage_and_doubt_messages_match_golden(golden: SnapshotAssertion) -> None:

@@ -8,14 +8,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kafkaform.cli.session import Session
+from kafkaform.cluster.schema_registry import RegistryResponse
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Facts, FieldChange, Intent, ResourceRef, Risk, Update
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext, UsageFacts
 from kafkaform.resources.subject import SubjectKind
+from kafkaform.resources.subject.operations import AlterSubject
 from kafkaform.resources.subject.schema import (
     RegisteredSchema,
     SchemaReference,
@@ -25,6 +28,7 @@ from kafkaform.resources.subject.schema import (
 )
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import ROOT, Project, manifest
+from tests.support.github.git_work import Work
 from tests.support.plans.scenes import QUIET
 
 REF = ResourceRef("Subject", "orders-value")
@@ -305,6 +309,54 @@ def test_subject_is_purged_after_deletion(project: Project) -> None:
     assert "deletionProtection" in run("validate").needs(1).both
 
 
+def test_changed_schema_file_changes_the_subject(project: Project) -> None:
+    work = Work(project.folder)
+    project.config(clusters={"dev": CLIENT}, rules=QUIET)
+    spec = {"schema": {"file": "../schemas/order.avsc"}, "compatibility": "BACKWARD"}
+    work.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+    work.commit(**{"schemas/order.avsc": AVRO})
+    project.run("apply", "--auto-approve").needs(0)
+    work.git("checkout", "-q", "-b", "feature")
+    added = AVRO.replace("}]", '}, {"name": "total", "type": "long", "default": 0}]')
+    work.commit(**{"schemas/order.avsc": added})
+    planned = project.run("plan", "--changed-since", "main", "--format", "json").needs(0).json
+    (change,) = planned["changes"]
+    assert (change["name"], change["action"]) == ("orders-value", "update")
+    assert "KF444" in [each["code"] for each in planned["diagnostics"]]
+
+
+@pytest.mark.parametrize(
+    ("environments", "is_shared"), [((), False), (("dev",), False), (("dev", "prod"), False), ((), True)]
+)
+def test_adoption_writes_schema_file_or_override(
+    environments: tuple[str, ...], is_shared: bool, project: Project, cluster: Connected
+) -> None:
+    settings = {"environments": [*environments]} if environments else {}
+    where = {"environment": "dev"} if environments else {}
+    project.config(clusters={"dev": {**CLIENT, **where}}, rules=QUIET, **settings)
+    file = project.folder / "schemas" / "order.avsc"
+    file.parent.mkdir()
+    file.write_text(AVRO)
+    names = ["orders-value", "orders-key"] if is_shared else ["orders-value"]
+    for name in names:
+        spec = {"schema": {"file": "../schemas/order.avsc"}}
+        project.write(f"topics/{name}.yaml", manifest(name, spec, kind="Subject"))
+    project.run("apply", "--auto-approve").needs(0)
+    live = AVRO.replace("}]", '}, {"name": "total", "type": "long", "default": 0}]')
+    cluster.execute([AlterSubject(REF, RegisteredSchema(live))])
+    call = project.run("drift", "--adopt").needs(1 if is_shared else 0)
+    is_written = json.loads(file.read_text()) == json.loads(live)
+    overrides = yaml.safe_load((project.folder / "topics/orders-value.yaml").read_text())["spec"].get(
+        "overrides"
+    )
+    assert (is_written, overrides is not None) == (
+        len(environments) < 2 and not is_shared,
+        len(environments) == 2,
+    )
+    assert ("Subject/orders-key" in call.both) is is_shared
+    project.run("drift").needs(2 if is_shared else 0)
+
+
 def test_example_of_the_documentation_is_applied(project: Project) -> None:
     shutil.copytree(ROOT / "docs" / "examples" / "subjects", project.folder, dirs_exist_ok=True)
     run = partial(project.run, env={"REGISTRY_URL": "http://memory"})
@@ -316,3 +368,11 @@ def test_example_of_the_documentation_is_applied(project: Project) -> None:
         order.read_text().replace("\n  ]", ',\n    {"name": "note", "type": "string", "default": ""}\n  ]')
     )
     assert "upgrade the consumers first: billing" in run("plan").needs(0).out
+
+
+def test_import_without_the_registry_is_incomplete(
+    project: Project, cluster: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.registry, "handle", lambda *_: RegistryResponse(500, None))
+    call = project.run("import", "--kind", "subject").needs(1)
+    assert "could not list subjects" in call.both

@@ -11,13 +11,20 @@ from hypothesis.strategies import DrawFn
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.model import Facts, FieldChange, Intent, Observed, Risk, RiskAssessment, State, Update
+from kafkaform.core.partitions import PartitionState
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
 from kafkaform.resources.replicas.facts import LiveReplicas, ReplicaFacts
-from kafkaform.resources.replicas.layout import Assignment, format_assignment, parse_assignment
+from kafkaform.resources.replicas.layout import (
+    Assignment,
+    Layout,
+    Reassignment,
+    format_assignment,
+    parse_assignment,
+)
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.resources.replicas.operations import Reassign
-from kafkaform.resources.replicas.placement import initial_replicas
+from kafkaform.resources.replicas.placement import initial_replicas, live, present
 from kafkaform.resources.topic.spec import normalise, resolve
 from tests.support.plans.risk import render_assessments
 from tests.support.plans.scenes import topic
@@ -119,6 +126,18 @@ def test_added_partitions_start_with_replicas_of_first(ends: tuple[Assignment, A
         assert len(replicas) == len(before[0]) == len({*replicas})
         shorter = min(len(replicas), len(target))
         assert replicas[:shorter] == target[:shorter]
+
+
+def test_running_reassignment_counts_as_not_started() -> None:
+    grows = Reassignment((1, 2), frozenset({2}), frozenset())
+    goes = Reassignment((3,), frozenset({3}), frozenset({2}))
+    partitions = tuple(PartitionState("a", n, at[0], at, at) for n, at in enumerate(((1, 2), (3, 2))))
+    layout = Layout((), {"a": partitions}, {("a", 0): grows, ("a", 1): goes})
+    observed = build_observed("1:2,3", 0, 1)
+    assert present(observed, None) == ((1, 2), (3,))
+    assert present(observed, layout) == ((1,), (3,))
+    assert live(observed, Facts("c").add_part(ReplicaFacts(layout=layout))) == "1,3"
+    assert live(Observed(A, "id", {})) is None
 
 
 def judge_move(before: str, after: str, facts: ReplicaFacts) -> RiskAssessment:

@@ -26,6 +26,7 @@ from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, listed_kinds
+from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.user.operations import SetCredentials
 from kafkaform.resources.user.risk import OwnLogin
 from tests.support.cli.project import manifest
@@ -261,6 +262,23 @@ def test_unverifiable_password_is_set_once_by_consent(
         again = apply(plan, cluster, ApplyOptions(done=[CHECKOUT]))
         assert [(each.result, each.done) for each in again.results] == [(Result.ALREADY, ())]
     assert applied.plan().changes == ()
+
+
+def test_rotation_without_verified_login_is_not_done() -> None:
+    field = KINDS["User"].field(P512)
+    before, after = "iterations=4096,password=changed", "iterations=4096,password=${env:A}"
+    live = Observed(CHECKOUT, None, {P512: "iterations=4096,password=unknown"})
+    assert field.remaining(FieldChange(P512, before, after), live) is FieldOutcome.MOVED
+    assert field.remaining(FieldChange(P512, None, after), live) is FieldOutcome.DONE
+
+
+def test_undeclared_mechanism_is_removed_with_consent(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    set_by_hand(cluster, FIRST, P256)
+    removal = applied.plan()
+    assert list_assessments(removal) == [(Risk.DESTRUCTIVE, "credential-removal")]
+    assert "can no longer log in by SCRAM-SHA-256" in join_reasons(removal)
+    applied.apply("User/checkout:credential-removal")
+    assert [*cluster.observe([CHECKOUT]).resources[CHECKOUT].state] == [P512]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.support.skew.simulation import (
     hot_key,
     name_keys,
     spans,
+    uniform,
 )
 
 
@@ -70,3 +72,9 @@ def test_number_of_keys_does_not_exceed_records() -> None:
     found, seen = estimate(topic, 5_000)
     assert seen < found.low <= found.value <= found.high <= 50_000
     assert found.high == pytest.approx(50_000, rel=0.01)
+
+
+def test_zero_fraction_sample_has_finite_interval() -> None:
+    counts, plan, _ = draw_sample(uniform(100_000, 5_000), records=10_000)
+    found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
+    assert counts.distinct < found.low < 5_000 < found.high < 20_000

@@ -5,7 +5,7 @@ BIN  := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # More workers than the two cores that this is measured on: two of three seconds of a test on Kafka are spent waiting
-# for brokers and clocks. Nightly tests load their brokers themselves, and unit tests hardly wait.
+# for brokers and clocks. Nightly tests load their brokers themselves and wait for their kills; unit tests hardly wait.
 test: PYTEST_ARGS ?= -n 4
 test-nightly: PYTEST_ARGS ?= -n 3
 test-unit test-spark: PYTEST_ARGS ?= -n 2

@@ -100,7 +100,11 @@ TESTS = {
     "cluster/wire/large_responses": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
-    "apply/moves/reassignment": ("apply/test_moves_reassignment", "apply/test_executor"),
+    "apply/moves/reassignment": (
+        "apply/test_moves_reassignment",
+        "apply/test_moves_parts",
+        "apply/test_executor",
+    ),
     "apply/moves/throttles": (
         "apply/test_moves_parts",
         "apply/test_moves_reassignment",

@@ -14,6 +14,7 @@ from kafkaform.rules.topic_values import DeclaredTopic, human, topic_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkaform.core.model import ResourceRef
     from kafkaform.resources.groups import Group, Member
 
 # `kafkaform plan` compares all fields; doctor reports those whose drift can lose records.
@@ -83,17 +84,16 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     for group in list_groups(context):
         yield from _compare_with_manifest(group)
     for name, live in context.groups.items():
-        declared = context.declared.get(group_ref(name))
-        is_declared = declared is not None and declared.state is not None
         if idle := _find_idle_members(live):
+            subject, severity = _find_subject(context, name)
             yield Finding(
                 f"{name} has {counted(len(live.members), 'member')}, {len(idle):,} of them idle "
                 f"({listed([member.label for member in idle])}), for "
                 f"{counted(_partitions(live), 'partition')}",
                 "remove the idle members, or add partitions",
-                None if is_declared else Severity.INFO,
+                severity,
                 "members.expected",
-                declared if is_declared else group_ref(name),
+                subject,
             )
 
 
@@ -135,27 +135,34 @@ def offsets_in_logs(context: RuleContext) -> Iterator[Finding]:
         # The start offset of a share group is moved by the brokers.
         if live.protocol == "share":
             continue
-        declared = context.declared.get(group_ref(name))
-        is_declared = declared is not None and declared.state is not None
+        subject, severity = _find_subject(context, name)
         for topic in sorted(live.topics):
-            positions = [position for position in live.positions if position.topic == topic]
-            older = {p.partition: p.removed for p in positions if p.removed}
-            beyond = {p.partition: 0 for p in positions if p.is_beyond_end}
-            problems = {
-                f"{name} missed up to {counted(sum(older.values()), 'record')} of {topic}, removed before it "
-                f"read them, in {name_partitions(older)}": older,
-                f"the offset of {name} is beyond the end of {topic}, in {name_partitions(beyond)}": beyond,
-            }
-            for problem, partitions in problems.items():
-                if partitions:
-                    yield Finding(
-                        problem,
-                        "before its members start at auto.offset.reset: "
-                        f"{suggest_reset(name, topic, partitions)}",
-                        None if is_declared else Severity.INFO,
-                        "topics",
-                        declared if is_declared else group_ref(name),
-                    )
+            for problem, partitions in _describe_offsets_outside(live, topic):
+                advice = f"stop its members, then: {suggest_reset(name, topic, partitions)}"
+                yield Finding(problem, advice, severity, "topics", subject)
+
+
+def _describe_offsets_outside(group: Group, topic: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield what is wrong with offsets that are not in the log of a topic, and their partitions."""
+    positions = [position for position in group.positions if position.topic == topic]
+    if older := [position for position in positions if position.removed]:
+        removed = counted(sum(position.removed for position in older), "record")
+        partitions = [position.partition for position in older]
+        where = name_partitions(partitions)
+        yield (
+            f"{group.name} missed up to {removed} of {topic}, removed before it read them, in {where}",
+            partitions,
+        )
+    if beyond := [position.partition for position in positions if position.is_beyond_end]:
+        yield f"the offset of {group.name} is beyond the end of {topic}, in {name_partitions(beyond)}", beyond
+
+
+def _find_subject(context: RuleContext, name: str) -> tuple[Desired | ResourceRef, Severity | None]:
+    """Return what a finding about a live group belongs to, and its severity: information if undeclared."""
+    declared = context.declared.get(group_ref(name))
+    if declared is not None and declared.state is not None:
+        return declared, None
+    return group_ref(name), Severity.INFO
 
 
 def _find_idle_members(group: Group) -> tuple[Member, ...]:

@@ -1,7 +1,5 @@
 """Fixtures that every test may use, the markers of the folders, and the order of the work."""
 
-from __future__ import annotations
-
 import gc
 import re
 import signal

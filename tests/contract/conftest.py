@@ -1,7 +1,5 @@
 """The clusters that keep the same promises."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import pytest

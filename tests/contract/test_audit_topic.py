@@ -1,7 +1,5 @@
 """The audit topic: what every cluster promises, and what is so of a real one."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

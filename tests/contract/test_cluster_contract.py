@@ -1,7 +1,5 @@
 """Contract tests of every cluster, run on the one in memory and on a real Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

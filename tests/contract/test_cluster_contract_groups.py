@@ -1,7 +1,5 @@
 """Contract tests of groups and logs, run in memory and on a real Kafka."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Mapping

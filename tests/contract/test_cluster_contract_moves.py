@@ -1,7 +1,5 @@
 """Contract tests of replicas, run on the cluster in memory and on three brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import cast

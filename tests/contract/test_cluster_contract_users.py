@@ -1,7 +1,5 @@
 """Contract tests of users, run on the one in memory and on a real Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

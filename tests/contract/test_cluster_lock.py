@@ -1,7 +1,5 @@
 """The lock of a cluster: one holder at a time, and no request without a proof that it is still held."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """Contract tests of a schema registry, run on the one in memory and on Apicurio Registry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

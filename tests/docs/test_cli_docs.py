@@ -3,8 +3,6 @@
 Every day, the real commands' parsers read all of them, and what a newcomer types first is run.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The manifests of this repository, and every YAML example of the documentation, are real ones."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Links lead to files and headings that exist, and CONTRIBUTING.md shows lines of the source."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The documentation quotes only what is printed: messages in code spans or quotation marks, and output."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

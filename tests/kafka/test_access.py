@@ -1,7 +1,5 @@
 """`can` on a broker with an authorizer, and their decisions beside those of the broker."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Several applies to one cluster: one at a time, and what the command line says of it."""
 
-from __future__ import annotations
-
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock

@@ -1,7 +1,5 @@
 """Tests of an apply after earlier ones: results that were never written, and plans that are spent."""
 
-from __future__ import annotations
-
 import signal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Access as code on a broker with an authorizer: planned, applied, found when it drifts, and taken away."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

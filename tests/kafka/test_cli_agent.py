@@ -1,7 +1,5 @@
 """`kafkaform agent`: it goes on after errors; tests/unit/cli/test_cli_agent.py has what it applies."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

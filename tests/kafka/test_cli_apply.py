@@ -1,7 +1,5 @@
 """`kafkaform apply` on a real Kafka: from manifests, from saved plans, half-way and back."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

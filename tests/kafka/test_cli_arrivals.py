@@ -1,7 +1,5 @@
 """`kafkaform arrivals` on a real Kafka: what was written, whatever the logs still hold."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

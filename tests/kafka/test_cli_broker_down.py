@@ -1,7 +1,5 @@
 """Commands while a broker is down: what cannot be read is named, and is not taken for nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

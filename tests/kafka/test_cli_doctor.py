@@ -1,7 +1,5 @@
 """`kafkaform doctor`, on real brokers that stop and come back."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tests of errors on the command line: one line, a hint, no secret, no traceback unless asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Several real clusters at once: one that fails fails alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

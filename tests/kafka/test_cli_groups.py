@@ -1,7 +1,5 @@
 """Groups from manifest to real consumers: plan, apply, reset, on a real Kafka, at the command line."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kafkaform import` on a real Kafka: what other tools made becomes manifests whose plan is empty."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic

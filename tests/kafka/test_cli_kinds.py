@@ -1,7 +1,5 @@
 """Each kind goes through the whole command line, on a broker with an authorizer and SCRAM listeners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

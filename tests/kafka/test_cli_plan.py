@@ -1,7 +1,5 @@
 """`kafkaform plan` and `show` on a real Kafka: what is shown, saved and exited with."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

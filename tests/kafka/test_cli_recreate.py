@@ -1,7 +1,5 @@
 """`spec.recreate` on a real Kafka: a topic gets fewer partitions, also by an apply that is killed."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """Replication factors, and rebalances, as a user has them changed: on three real brokers in three racks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

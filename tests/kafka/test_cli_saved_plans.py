@@ -1,7 +1,5 @@
 """Tests of saved plans on a real Kafka: shown, stale, half-way, and without secrets."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

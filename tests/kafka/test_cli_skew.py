@@ -1,7 +1,5 @@
 """`kafkaform skew`: its exit codes, with an engine that answers at once."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

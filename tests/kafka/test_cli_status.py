@@ -1,7 +1,5 @@
 """`kafkaform status` on a real Kafka, with real consumers: what a person and a program are told."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from pathlib import Path

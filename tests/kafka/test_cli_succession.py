@@ -1,7 +1,5 @@
 """A succession on a real Kafka: fewer partitions, every record read once, and in order per key."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

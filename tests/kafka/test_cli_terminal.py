@@ -1,7 +1,5 @@
 """Tests at a terminal: questions, colours, progress, widths, Ctrl-C."""
 
-from __future__ import annotations
-
 import re
 import socket
 import tempfile

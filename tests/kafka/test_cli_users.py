@@ -1,7 +1,5 @@
 """Users on a broker with a SCRAM listener: set, logged in with, compared, rotated and removed."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

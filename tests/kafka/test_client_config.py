@@ -1,7 +1,5 @@
 """Client settings of a group: what is exported, and that the clients take it."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

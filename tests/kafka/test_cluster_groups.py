@@ -1,7 +1,5 @@
 """Groups on a real Kafka with real members: what is read of them, and what is done to them."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

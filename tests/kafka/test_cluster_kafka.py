@@ -1,7 +1,5 @@
 """Tests that need a real Kafka: networks, logins, rights, reassignments, and brokers that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Moves onto disks that cannot hold them, on real brokers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The hashes are Kafka's and librdkafka's own, bit for bit."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import partial

@@ -1,7 +1,5 @@
 """The health of a real cluster, as it is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from kafkaform.core.health import Health, Part, ThrottleConfigs

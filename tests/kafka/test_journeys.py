@@ -1,7 +1,5 @@
 """Main journeys on brokers of the newest version, every day; tests/versions takes all of them on others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 Most of it is on brokers of this file alone: one has the group coordinator of Kafka 4, and one that of 3.9.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

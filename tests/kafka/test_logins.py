@@ -1,7 +1,5 @@
 """Logins at real brokers: kafkaform's clients, every mechanism, and what is said where one fails."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Tests of brokers whose answers are damaged, or untrue."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress

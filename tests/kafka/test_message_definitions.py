@@ -1,7 +1,5 @@
 """The schemas of Kafka's messages are Kafka's own, field by field, in every version that is used."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Moving replicas on three real brokers in three racks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Brokers that cannot create the topic which groups are kept in: that is said, and not waited for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reading ahead gives what reading gives, once; what goes wrong is told where it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from threading import current_thread, main_thread
 

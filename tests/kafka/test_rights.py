@@ -1,7 +1,5 @@
 """Every right that docs/permissions.md lists is enough, is needed, and is named where it is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Spark's clients of Kafka at real brokers: offsets, refusals, and the rights that reading takes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

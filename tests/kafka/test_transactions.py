@@ -1,7 +1,5 @@
 """Transactions that producers leave open on a real broker, and that its coordinator does not abort."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator

@@ -1,7 +1,5 @@
 """The answers of a broker are read in every version; tests/unit/cluster/test_wire.py damages them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

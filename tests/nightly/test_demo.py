@@ -1,7 +1,5 @@
 """The tour of `make demo`: every step of it checks its own exit code."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

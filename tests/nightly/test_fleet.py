@@ -1,7 +1,5 @@
 """The overview of five real clusters: one is of another version, one behind a service, and one is down."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

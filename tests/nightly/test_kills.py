@@ -1,7 +1,5 @@
 """Recreations and successions whose tool or broker is killed at a step: the next apply completes them."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Whoever holds the lock writes, and nobody else: holders are frozen and killed, and brokers go and come."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

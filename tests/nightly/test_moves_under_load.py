@@ -6,8 +6,6 @@ with the lock and the record, as they are stopped and killed too.
 A throttle allows ten seconds' worth at once, so what is to be met in the midst copies far more than that.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

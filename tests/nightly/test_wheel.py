@@ -1,7 +1,5 @@
 """Tests of the wheel, installed into an empty environment."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

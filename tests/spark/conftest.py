@@ -1,7 +1,5 @@
 """One Spark session for the tests of this folder: local, small, started when it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 

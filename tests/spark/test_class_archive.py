@@ -1,7 +1,5 @@
 """The archive of Spark's classes with a real Java: made, used, and ignored where it is damaged."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kafkaform skew` from the command line to its reports, with Spark."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

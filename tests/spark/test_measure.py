@@ -1,7 +1,5 @@
 """Counting by Spark, in however many reducers."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -3,8 +3,6 @@
 The command reads every scene twice: all records, and a sample.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

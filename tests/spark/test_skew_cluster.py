@@ -1,7 +1,5 @@
 """A standalone cluster of Spark's own: its results, the loss of a worker, executors that lack packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

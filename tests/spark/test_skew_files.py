@@ -1,7 +1,5 @@
 """Records of parquet and JSON files: counted to the record, and clear words where something is wrong."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import Counter

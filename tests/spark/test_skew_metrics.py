@@ -1,7 +1,5 @@
 """Tables of metrics: appended to and read back by Spark, read by others, and refused in one line."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path

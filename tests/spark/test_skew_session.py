@@ -1,7 +1,5 @@
 """Sessions with a JVM of their own, and what the shared one reads of a real Kafka and says of refusals."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tests of reading a real Kafka's logs, also where offsets have gaps."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections import Counter

@@ -1,7 +1,5 @@
 """The job as spark-submit runs it, in a session that is there, and on a cluster of Spark's own."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

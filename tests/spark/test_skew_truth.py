@@ -1,7 +1,5 @@
 """Analyses of topics are compared with the counts of a plain consumer."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Pages in a real browser without a window, as a reader's own would lay them out."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,14 +1,9 @@
 """hypothesis' `builds` for values, whose signature cannot be read: it needs types that only checks import."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 _T = TypeVar("_T")
 

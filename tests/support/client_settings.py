@@ -1,7 +1,5 @@
 """Groups with client settings, and every setting that a client of a classic group takes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kafkaform.core.kafka_configs import ASSIGNMENT, consumer_configs, refused_by_client

@@ -1,7 +1,5 @@
 """`kafkaform dev`, called within this process, and the processes of its clusters."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The notes of one merge request of GitLab, on a local port, with pages, limits and failures."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Texts that a test compares with `snapshot` are in `__snapshots__/<test file>.amb
 test. Where an output is meant to change, `make golden` writes the files anew; their diff is reviewed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Pages of HTML as trees."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -27,9 +25,9 @@ class Element:
 
     tag: str
     attributes: dict[str, str]
-    children: list[Element | str] = field(default_factory=list)
+    children: list["Element | str"] = field(default_factory=list)
 
-    def all(self, *tags: str) -> list[Element]:
+    def all(self, *tags: str) -> list["Element"]:
         inner = [item for item in self.children if isinstance(item, Element)]
         return [found for item in inner for found in ([item] if item.tag in tags else []) + item.all(*tags)]
 

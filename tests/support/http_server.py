@@ -1,7 +1,5 @@
 """A server of HTTP on a local port."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

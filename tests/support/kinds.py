@@ -4,8 +4,6 @@ The journey runs on the cluster in memory (tests/unit/resources) and on a real K
 the command line: validate, plan, save, show, apply, history, revert, drift, adopt, import, compare, delete.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

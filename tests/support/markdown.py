@@ -1,7 +1,5 @@
 """Markdown as GitHub and other readers render it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

@@ -1,14 +1,9 @@
 """The rows of a table that run with every change; the others run at night."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
+from _pytest.mark import ParameterSet
 
 
 def select_daily(rows: Iterable[str], daily: Collection[str], reason: str) -> list[ParameterSet]:

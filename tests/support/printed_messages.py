@@ -1,7 +1,5 @@
 """The texts that kafkaform can print, as patterns of its source, and whether a quoted text is one of them."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

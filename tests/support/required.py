@@ -1,7 +1,5 @@
 """Programmes that some tests need, and that not every machine has."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

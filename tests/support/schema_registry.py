@@ -1,7 +1,5 @@
 """A schema registry in memory, with the answers of Apicurio 2.6.13 and Confluent's API, and a real one."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A webhook on a local port, which keeps what was posted to it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

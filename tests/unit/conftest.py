@@ -1,7 +1,5 @@
 """Unit tests start no JVM, wait for no group, and their projects name an address where nobody answers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Tests of reading files of earlier versions, as docs/compatibility.md promises."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

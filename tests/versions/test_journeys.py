@@ -5,8 +5,6 @@ tests take a part of the journeys on 3.9. KAFKAFORM_BROKERS_TABLE names the file
 docs/brokers.json, from which docs/brokers.md has its table. Without it, a result that is not recorded fails.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import uuid

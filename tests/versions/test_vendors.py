@@ -5,8 +5,6 @@ nightly tests take a part of the journeys on one. Results are kept as those of t
 test_journeys.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Iterator

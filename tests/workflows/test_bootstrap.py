@@ -1,7 +1,5 @@
 """The set-up behind `make`: what is missing is said, with the command that brings it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

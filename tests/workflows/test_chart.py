@@ -1,7 +1,5 @@
 """The Helm chart: what it makes of the values of docs/kubernetes.md, and what it refuses."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

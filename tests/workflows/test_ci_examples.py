@@ -1,7 +1,5 @@
 """The examples for other machinery than GitHub's, run as they stand: GitLab, Jenkins and cron."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The contents of releases and of the container's image, and files that must never be in them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of attacks by a pull request: to run code, to learn or send secrets, to give orders."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

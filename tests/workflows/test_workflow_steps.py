@@ -1,7 +1,5 @@
 """The workflows do what they are for: their scripts run on a real Kafka and a real repository."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

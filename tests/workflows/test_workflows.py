@@ -1,7 +1,5 @@
 """The workflow files: valid, pinned, with least rights, and with nothing of a stranger in a script."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

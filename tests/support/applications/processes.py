@@ -1,7 +1,5 @@
 """Java applications as processes: Kafka Streams, and members of share groups."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

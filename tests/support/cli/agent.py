@@ -1,7 +1,5 @@
 """A team that writes manifests for an agent, and the agent."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

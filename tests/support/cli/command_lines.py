@@ -1,7 +1,5 @@
 """Command lines of kafkaform in scripts and documents, held to what the real commands take."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 As a program: kafkaform, with the step, the moment and the process to kill before its arguments.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

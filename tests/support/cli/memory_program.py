@@ -1,7 +1,5 @@
 """The cluster in memory as the command line takes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

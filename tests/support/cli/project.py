@@ -1,7 +1,5 @@
 """Calling the command line as a person, a CI job or a cron job does: in a process of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io
@@ -19,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 import yaml
@@ -63,7 +61,7 @@ class Call:
     def json(self) -> Any:
         return json.loads(self.out)
 
-    def needs(self, code: int) -> Call:
+    def needs(self, code: int) -> Self:
         """This call, if it ended so and showed no traceback."""
         assert self.code == code, f"exit code {self.code}, not {code}\n{self.out}\n{self.err}"
         assert "Traceback" not in self.both, self.both

@@ -1,7 +1,5 @@
 """Keys that sign plans."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

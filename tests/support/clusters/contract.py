@@ -1,7 +1,5 @@
 """Readers and waits of contract tests, for a cluster in memory or a real one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from kafkaform.cluster.protocol import Cluster

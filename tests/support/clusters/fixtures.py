@@ -4,8 +4,6 @@ Tests share them, so each names its topics by the `prefix` fixture, which remove
 few files need are ended with the last test of their group; see tests/conftest.py.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Members of real groups: consumers of both protocols, and share and streams members by their heartbeats."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

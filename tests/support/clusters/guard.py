@@ -3,8 +3,6 @@
 The pipe closes when the test session lets go of it, and also when the session is killed.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time

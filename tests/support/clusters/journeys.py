@@ -11,8 +11,6 @@ that no step has met. What a journey came to is a cell of docs/brokers.md: "yes"
 Steps are named in the calls of `Site.works`. tests/versions has the expectations of Kafka's versions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """A producer and a consumer at work on a topic while something happens to it, and what they came to."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

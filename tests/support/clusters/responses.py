@@ -1,7 +1,5 @@
 """The bytes of responses, and reading what is damaged."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from inspect import getclosurevars

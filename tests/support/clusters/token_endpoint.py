@@ -1,7 +1,5 @@
 """A token endpoint on this machine (RFC 6749), and the tokens that it issues."""
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

@@ -1,7 +1,5 @@
 """Topics, groups, records and configs of a real cluster, made and changed by other means than kafkaform's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import TopicPartition

@@ -5,8 +5,6 @@ Emulated, not tried on the services. Versions are taken from what a service itse
 the brokers behind the proxy have it. Sources without a host are issues and pull requests on github.com.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 

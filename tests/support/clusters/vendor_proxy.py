@@ -6,8 +6,6 @@ the service has and refuses in part (a config, a replication factor) is answered
 rest of the request is passed on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter
@@ -17,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from struct import iter_unpack, pack, unpack, unpack_from
 from threading import Event, Thread
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kafkaform.cluster.wire import messages
 from kafkaform.cluster.wire.message_schema import (
@@ -195,7 +193,7 @@ class VendorProxy:
     def bootstrap_servers(self) -> str:
         return ",".join(f"{HOST}:{port}" for port in self._ports)
 
-    def __enter__(self) -> VendorProxy:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -208,7 +206,7 @@ class VendorProxy:
         self._thread.join()
 
     @contextmanager
-    def offering(self, profile: Profile) -> Iterator[VendorProxy]:
+    def offering(self, profile: Profile) -> Iterator[Self]:
         """Offer what a profile has, for a while, and count anew."""
         before, self.profile = self.profile, profile
         self.closed.clear()

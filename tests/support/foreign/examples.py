@@ -4,8 +4,6 @@ The ACLs were written down by hand from the sources of each tool, one a line: th
 the operation, and the type, pattern, name and host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A job of GitHub Actions that calls `kafkaform ci` on GitHub, with a GitHub of its own on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A Git repository as GitHub hosts it: a bare one with pull requests, and a clone in which a person works."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The few endpoints of GitHub that kafkaform uses, on a local port, with its limits and failures."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

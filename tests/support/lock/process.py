@@ -4,8 +4,6 @@ That process says `held` or `refused …` first, after lines about who else hold
 `apply TOPIC…` and `flood PREFIX` are answered by a line each, and `end` by giving the lock back.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

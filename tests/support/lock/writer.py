@@ -5,8 +5,6 @@ A record has the holder's name, and the time at which it had the lock (seconds s
 It is given the cluster, a topic, its name, the seconds of a session, and when to end (seconds since 1970).
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

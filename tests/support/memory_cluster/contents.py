@@ -3,11 +3,9 @@
 What follows for its health is computed here, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from kafkaform.core.acls import Acl
 from kafkaform.core.health import Health, LogDir, Quorum, Voter
@@ -110,7 +108,7 @@ class Contents:
     users: dict[str, Mapping[str, StoredCredential]] = field(default_factory=dict)
     coordinated: bool = True
 
-    def copy(self) -> Contents:
+    def copy(self) -> Self:
         return replace(
             self,
             topics=dict(self.topics),

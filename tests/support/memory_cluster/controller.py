@@ -3,8 +3,6 @@
 The codes, and which objection comes first where there are several, were seen on Apache Kafka 4.3.1.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from base64 import urlsafe_b64encode
@@ -57,7 +55,7 @@ class Move:
         """The new replicas that are not full yet, where filling one takes so many steps."""
         return frozenset(b for b in self.reassignment.adding if self.filled.get(b, 0) < steps)
 
-    def filled_by(self, steps: int, alive: Collection[int]) -> Move:
+    def filled_by(self, steps: int, alive: Collection[int]) -> "Move":
         """The same after so many more steps, in which only brokers that live got anything."""
         filled = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
         return Move(self.reassignment, filled)

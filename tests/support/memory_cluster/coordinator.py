@@ -3,12 +3,10 @@
 The codes were seen on Apache Kafka 4.3.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeAlias, assert_never
+from typing import Self, TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import RequestRejected
@@ -46,30 +44,30 @@ class Log:
     transactional: bool = False
     producers: tuple[ProducerState, ...] = ()
 
-    def append(self, records: int, timestamp_ms: int) -> Log:
+    def append(self, records: int, timestamp_ms: int) -> Self:
         """The log with so many more records, all of one time."""
         if records < 1:
             raise ValueError(f"a batch of {records} records")
         return replace(self, end=self.end + records, batches=(*self.batches, (self.end, timestamp_ms)))
 
-    def expire(self, start: int) -> Log:
+    def expire(self, start: int) -> Self:
         """The log without what is before an offset."""
         if not self.start <= start <= self.end:
             raise ValueError(f"offset {start} is not within the log ({self.start} to {self.end})")
         return replace(self, start=start)
 
-    def update_producer(self, producer: ProducerState, records: int) -> Log:
+    def update_producer(self, producer: ProducerState, records: int) -> Self:
         """Return the log whose leader remembers so many more records of a producer."""
         before = next((each for each in self.producers if each.id == producer.id), producer)
         others = [each for each in self.producers if each.id != producer.id]
         state = replace(producer, sequence=before.sequence + records)
         return replace(self, producers=(*others, state))
 
-    def open_transaction(self, transaction: OpenTransaction) -> Log:
+    def open_transaction(self, transaction: OpenTransaction) -> Self:
         """The log where what is written from now on belongs to an open transaction."""
         return replace(self, transaction=replace(transaction, start=self.end), transactional=True)
 
-    def end_transaction(self, timestamp_ms: int) -> Log:
+    def end_transaction(self, timestamp_ms: int) -> Self:
         """The log once that transaction is at its end, of which a marker tells."""
         return replace(self.append(1, timestamp_ms), transaction=None)
 

@@ -1,7 +1,5 @@
 """Faults of a cluster in memory that only a test causes, and its lock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

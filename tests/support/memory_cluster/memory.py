@@ -4,8 +4,6 @@ It passes the contract tests that a real cluster passes. Beyond what a real one 
 can make it lag, hide, deny and fail (see `FaultInjection`), and sees in `executed` what was carried out.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 The codes and texts were seen on Apache Kafka 4.3.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kafkaform.resources.client_quota.entity import QuotaEntity, parse_entity

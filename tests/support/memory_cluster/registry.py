@@ -1,7 +1,5 @@
 """Readers and effects of each kind in memory: one table of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The replicas of a cluster in memory, their reassignments, and their throttles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkaform.cluster.protocol import make_broker_down_error

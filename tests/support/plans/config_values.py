@@ -1,7 +1,5 @@
 """Values that brokers hold for the configs of topics."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 

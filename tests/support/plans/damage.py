@@ -1,7 +1,5 @@
 """Damage to a JSON document, one at a time: what happens to files, and what nobody writes by accident."""
 
-from __future__ import annotations
-
 import re
 
 _INTEGER = r"(?<=: )(\d+)(?=[,}\]])"

@@ -1,7 +1,5 @@
 """Drift without a broker: of a small cluster in memory, and of any plan at all."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 

@@ -1,7 +1,5 @@
 """Layouts for tests of the placement: built by hand, drawn by hypothesis, or large."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A manifest in a file, as tests of one kind edit, plan and apply it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

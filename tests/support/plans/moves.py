@@ -1,7 +1,5 @@
 """Reassignments on small clusters, a throttle journal in memory, and a reassigner that notes what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event

@@ -1,7 +1,5 @@
 """Parts of texts that can be pasted: lines of a manifest, and commands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The risk of changes: how tests judge one, and how its sentences are written into a catalogue."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

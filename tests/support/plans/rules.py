@@ -1,7 +1,5 @@
 """Rows of rules: a context, and the findings that a rule has of it; and builders of contexts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Small clusters, plans for them, and a clock that nobody waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

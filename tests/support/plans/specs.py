@@ -1,7 +1,5 @@
 """The specs of manifests, layer by layer, and what is reported of them."""
 
-from __future__ import annotations
-
 from kafkaform.config.manifests.loader import merge
 from kafkaform.core.model import Intent, State
 from kafkaform.resources.base import Layer

@@ -4,8 +4,6 @@ A plan has some fifty texts. Each is one draw from a pool of texts: text that hy
 and drawing plans would take longer than testing with them. Text on its own is drawn with `hostile_text`.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Analyses of simulated topics, without Spark; and one scene for each sentence that an analysis can give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any

@@ -3,8 +3,6 @@
 `make_scenes` fills a broker that trims and compacts logs within a second.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Keys on which hashes may differ."""
 
-from __future__ import annotations
-
 import random
 import uuid
 

@@ -3,8 +3,6 @@
 `make_scenes` fills a broker with the scenes.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import time

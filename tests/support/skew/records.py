@@ -1,7 +1,5 @@
 """Records as the counting sees them, and the same counts made slowly, one record after another."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import random

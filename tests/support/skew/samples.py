@@ -1,7 +1,5 @@
 """Reports as an analysis makes them, for tests of what shows them: the figures of a topic agree."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from hashlib import sha256

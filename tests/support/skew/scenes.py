@@ -1,7 +1,5 @@
 """Skew reports as rules and plans meet them: what they judge is given, all else is that of a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 

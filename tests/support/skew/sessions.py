@@ -1,7 +1,5 @@
 """Spark sessions that do not start, and counts of a small topic in those that do."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -53,7 +51,7 @@ def start_refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **
 
 
 def count_topic(
-    spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
+    spark: "SparkSession", topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
 ) -> Any:
     from spark_validation.job import report_progress
     from spark_validation.measure import count_topics

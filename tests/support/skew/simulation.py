@@ -4,8 +4,6 @@ A topic is produced record by record in one order of time, as `build_topic` does
 which key each record has, and what places it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache

@@ -5,8 +5,6 @@ is no evaluator of expressions: a value is a name, perhaps with a default, and e
 with its meaning. actionlint checks that the expressions are valid.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

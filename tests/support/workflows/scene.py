@@ -1,7 +1,5 @@
 """A team's repository on GitHub and its cluster: people push, GitHub runs this repository's workflows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

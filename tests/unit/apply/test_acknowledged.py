@@ -1,7 +1,5 @@
 """A broker that acknowledges a change and does not make it, for each sort of change: nobody is blamed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Applying: what is done in which order, what is left alone, and what is said about it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from threading import Event
 from types import SimpleNamespace

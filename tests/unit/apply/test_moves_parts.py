@@ -1,7 +1,5 @@
 """Parts of moves: batches, the arithmetic of throttles, and what stands in the way of a batch."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Moving replicas on a cluster in memory: what is sent, what is waited for, and how it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Recreating a topic: consent, steps, and what an apply that was killed leaves to the next one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

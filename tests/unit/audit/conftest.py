@@ -1,7 +1,5 @@
 """Audit records that tests tell."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.plans.audit import Story

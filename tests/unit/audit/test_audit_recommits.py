@@ -1,7 +1,5 @@
 """First offsets that were committed before and are gone: not committed again without a word."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lines of the record: what is in them, that they are safe, and that they are read back as they were."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

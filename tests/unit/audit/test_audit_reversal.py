@@ -1,7 +1,5 @@
 """Undoing recorded changes in manifests: what goes back, what cannot, and what must be asked for twice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

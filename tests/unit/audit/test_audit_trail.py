@@ -1,7 +1,5 @@
 """The record: written before anything is sent and after, throttles in it, and the authors of values."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable

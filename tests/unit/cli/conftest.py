@@ -1,7 +1,5 @@
 """The cluster in memory in place of the one that a command connects to."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.cli.memory_program import Connected, use_memory

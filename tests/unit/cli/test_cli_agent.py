@@ -1,7 +1,5 @@
 """`kafkaform agent`: it applies what carries a signed plan, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The saved plans that `apply` accepts: their signature, age, environment and review."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable

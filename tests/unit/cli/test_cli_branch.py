@@ -1,7 +1,5 @@
 """Plans seen from a branch, in Git repositories."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`kafkaform ci` on GitHub and GitLab: their limits and errors, and what it is given."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

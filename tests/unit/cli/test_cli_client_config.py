@@ -1,7 +1,5 @@
 """`kafkaform client-config`: settings for the application, from manifests alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.cli.project import Call, Project

@@ -1,7 +1,5 @@
 """Completion: what a shell is told, and that nothing else comes out of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

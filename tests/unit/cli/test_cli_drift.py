@@ -1,7 +1,5 @@
 """`kafkaform drift` of a cluster that somebody changes by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

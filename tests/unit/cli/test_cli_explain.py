@@ -1,7 +1,5 @@
 """`kafkaform explain KIND[.FIELD]` and `kafkaform rules`: what fields and rules mean."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

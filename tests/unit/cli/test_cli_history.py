@@ -1,7 +1,5 @@
 """`kafkaform history` and `kafkaform revert`, after applies that kept a record."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

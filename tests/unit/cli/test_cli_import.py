@@ -1,7 +1,5 @@
 """`kafkaform import` of the files of another tool, without a cluster, and of a cluster; `kafkaform get`."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Entry points, and outputs that go away."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kafkaform new`: a manifest like those of its team."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

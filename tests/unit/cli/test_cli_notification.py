@@ -1,7 +1,5 @@
 """`--notify`: what is posted to the webhook of a cluster, and what is said where that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

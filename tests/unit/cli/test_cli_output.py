@@ -1,7 +1,5 @@
 """Plans as annotations and SARIF, their exit codes, and errors: one line, a hint and no secret."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Profiles on the command line: what is validated, planned, consented to and explained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of the cluster, address, environment and configuration of a call, and of contradictions."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

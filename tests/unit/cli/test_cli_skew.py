@@ -1,7 +1,5 @@
 """`kafkaform skew`: what a person, a CI job and a cron job are told before Spark or a cluster is asked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

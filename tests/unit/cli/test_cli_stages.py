@@ -1,7 +1,5 @@
 """Commands on several clusters: which are selected, their order, and their plans side by side."""
 
-from __future__ import annotations
-
 import json
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """Command lines that cannot be meant: refused with exit code 64, and the option that is wrong is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

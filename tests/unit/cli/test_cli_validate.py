@@ -1,7 +1,5 @@
 """`kafkaform validate`: offline, everything in one run, for people and for programs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The help: commands by section, examples that run, and the connection in one line."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

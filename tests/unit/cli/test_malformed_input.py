@@ -1,7 +1,5 @@
 """Every field of every manifest and of the configuration, with values of every wrong shape."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import chain

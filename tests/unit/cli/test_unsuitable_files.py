@@ -1,7 +1,5 @@
 """Every file that a command reads is a regular one of a bounded size, or a pipe that it was given."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Changes of ACLs whose requests fail in part; tests/kafka/test_access.py has them on a broker."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Our own connections to brokers: frames, what goes wrong, and who is asked."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Reading and altering quotas, where brokers answer as those of the tests do not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

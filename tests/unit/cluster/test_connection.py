@@ -1,7 +1,5 @@
 """Properties that are worked out once for each object, and how a cluster is reached."""
 
-from __future__ import annotations
-
 import time
 from threading import Barrier, Event, Thread
 

@@ -1,7 +1,5 @@
 """The table of error codes, and the errors that codes mean."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError
 

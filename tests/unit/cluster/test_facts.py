@@ -1,7 +1,5 @@
 """Facts about brokers: protocols and releases by what they offer, and asking until they are ready."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The plain parts of the lock: who holds it, in words, and waiting for it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Membership in the group that is the lock: what is made of each answer of a coordinator."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, cast

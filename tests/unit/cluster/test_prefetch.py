@@ -1,7 +1,5 @@
 """Reading ahead gives what reading gives, once; what goes wrong is told where it is asked for."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The quorum of controllers, from answers that the brokers of these tests do not give."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 

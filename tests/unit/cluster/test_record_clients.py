@@ -1,7 +1,5 @@
 """The clients of librdkafka: their options, and what their errors mean."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 

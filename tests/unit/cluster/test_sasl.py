@@ -1,7 +1,5 @@
 """SASL logins: the messages, brokers that refuse, and brokers that lie."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Requests to a schema registry: login, and answers that are no answers."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tests of exceptions that a signal handler raises while librdkafka's client is at work."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Lists of throttled replicas are unset also if the alteration of another topic fails."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Tokens for OAUTHBEARER: where they come from, when they are renewed, and what is said without any."""
 
-from __future__ import annotations
-
 import base64
 import logging
 import ssl
@@ -159,6 +157,17 @@ def test_untrusted_endpoint_certificate_is_refused(tmp_path: Path) -> None:
 # A file
 
 
+class Clock:
+    now = 1_000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "time", lambda: clock.now)
+    return clock
+
+
 def test_token_file_is_reread_before_expiry(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "token"
     path.write_text(jwt(100) + "\n")
@@ -218,17 +227,6 @@ def test_missing_msk_iam_package_names_extra(monkeypatch: pytest.MonkeyPatch) ->
 
 
 # Renewal
-
-
-class Clock:
-    now = 1_000.0
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "time", lambda: clock.now)
-    return clock
 
 
 def test_unrenewable_token_is_used_until_expiry(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,5 @@
 """The two ways of reading topics: our own connections must say exactly what librdkafka says."""
 
-from __future__ import annotations
-
 from struct import pack
 
 import pytest

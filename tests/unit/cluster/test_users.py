@@ -1,7 +1,5 @@
 """Reading and altering users, where brokers answer as those of the tests do not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The bytes of answers: lengths, and answers that are damaged, or made by somebody who means harm."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Client settings of a group: what is exported, and that the clients take it."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Changing manifests in place: what changes, what stays, what is refused, and how files are written."""
 
-from __future__ import annotations
-
 import os
 from difflib import unified_diff
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The laws of editing manifests in place, for manifests in every style that people write YAML in."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from difflib import ndiff

@@ -1,7 +1,5 @@
 """Tests of a manifest in an editor, by the schema of editors: typical mistakes, and no false alarm."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Names of files for resources, on any disk."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

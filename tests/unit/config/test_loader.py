@@ -1,7 +1,5 @@
 """From manifest files to desired resources: every problem in one run, or what was meant."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

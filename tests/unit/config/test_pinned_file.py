@@ -1,7 +1,5 @@
 """Profiles of another repository at a commit: what is fetched, kept and refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

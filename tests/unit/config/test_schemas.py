@@ -1,7 +1,5 @@
 """The JSON Schemas: valid, up to date, and of use to editors."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The configuration file: what it says, and everything that can be wrong in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

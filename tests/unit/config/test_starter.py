@@ -1,7 +1,5 @@
 """`kafkaform init`: a starter repository that works, and that never costs anybody a file."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of the schema's refusals, worded so that an author finds and mends the place."""
 
-from __future__ import annotations
-
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import VERBATIM

@@ -1,7 +1,5 @@
 """The quick validator spares jsonschema only what jsonschema accepts, and does not fail."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, cast
 

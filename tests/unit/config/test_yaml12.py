@@ -1,7 +1,5 @@
 """YAML by the 1.2 core schema, and everything that a file can do to its reader."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Decisions on access, from ACLs and settings; tests/kafka/test_access.py compares them with a broker's."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform.core.acls import OPERATIONS, Acl, ResourceType, parse_operation, parse_principal

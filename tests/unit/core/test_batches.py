@@ -1,7 +1,5 @@
 """Batches stay below what a controller writes for one request."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

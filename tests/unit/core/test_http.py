@@ -1,7 +1,5 @@
 """The deadline of a request as a whole, and the thread that makes it."""
 
-from __future__ import annotations
-
 from threading import Event, Thread, current_thread
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON text is as Python writes it. A plan has no fractions: its reader refuses them."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import example, given

@@ -1,7 +1,5 @@
 """Places in a log as people write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A secret is shown by nothing but `reveal`."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

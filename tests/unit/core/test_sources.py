@@ -1,7 +1,5 @@
 """Sources as a whole: numbers and nouns in messages agree, classes have one name each, and their fields."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Durations and sizes: read in every unit, written in the one that people use."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

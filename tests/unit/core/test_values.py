@@ -1,7 +1,5 @@
 """Values: copies, comparison, and what is hidden."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

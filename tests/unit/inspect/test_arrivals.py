@@ -1,7 +1,5 @@
 """Tests of the spread of arrivals: the period that is chosen, evenness, and the ranking of topics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tests of differences between two sides: own values, values in force, and those of manifests."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Drift: what differs, what the record knows of it, and what a run comes to."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

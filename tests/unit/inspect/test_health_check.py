@@ -1,7 +1,5 @@
 """Tests of health reports: their requests, their words where reading failed, and their waits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

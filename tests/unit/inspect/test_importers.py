@@ -5,8 +5,6 @@ booleans and numbers by the reader of the tool, unknown values, empty items, mis
 names that look like numbers.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

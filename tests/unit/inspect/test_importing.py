@@ -1,7 +1,5 @@
 """Manifest files from readings of a cluster: whatever it has, a plan of them is empty."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

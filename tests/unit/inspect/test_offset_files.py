@@ -1,7 +1,5 @@
 """CSV of offsets, as Kafka's own tool writes and reads it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Planning offset resets, on a cluster in memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply

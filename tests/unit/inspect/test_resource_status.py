@@ -1,7 +1,5 @@
 """Tests of the status of topics and groups: which are chosen, and the readings behind them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

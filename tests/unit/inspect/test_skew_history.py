@@ -1,7 +1,5 @@
 """The folder of earlier reports: nothing is overwritten, and what is damaged is told and left out."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reading skew reports, and judging them by the manifests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Tests of the topics that are analysed, the reach of their logs, and their policies in manifests."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform.core.errors import KafkaformError, PermissionDenied

@@ -1,7 +1,5 @@
 """Tests of the use of topics in a period: what offsets prove, and what stays unknown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Consents and what they cover, and the changes that an unhealthy cluster or a rule holds back."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform.core.errors import UsageError

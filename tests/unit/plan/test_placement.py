@@ -1,7 +1,5 @@
 """Placing and rebalancing replicas: examples, and laws over layouts drawn with and without racks."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import sys

@@ -1,7 +1,5 @@
 """Tests of placement in plans for a cluster of three racks, and of the obstacles to it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Plan files: what they hold, what the digest covers, and what is no plan."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

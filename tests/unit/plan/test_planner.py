@@ -1,7 +1,5 @@
 """The planner: what it plans, what it refuses, and the traps that other tools fell into."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

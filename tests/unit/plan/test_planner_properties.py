@@ -1,7 +1,5 @@
 """Laws of the planner, over states of real configs with valid values as brokers spell them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Making a plan: which cluster, what rules and brokers say, groups beside their topics, and prices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Tests of a skew report in a plan: predictions, refusals, findings, and the limits of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each field against the live cluster: to do, done already, or set by somebody else."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Planning rebalances on a cluster in memory, and moves onto disks that cannot hold them."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence

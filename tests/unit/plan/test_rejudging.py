@@ -1,7 +1,5 @@
 """A saved plan when it is applied: judged by what is live then, whatever it says of itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import cast
 

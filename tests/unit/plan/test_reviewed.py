@@ -1,7 +1,5 @@
 """A plan compared with the reviewed one: what stops an apply, and what is a note."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Successions on a cluster in memory: groups wait, and the predecessor stays, until its records are read."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Equal changes of many resources: said once, with every resource by name."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The reports of one scene each, as a terminal of 80 columns, a pipe, GitHub and programs get them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass

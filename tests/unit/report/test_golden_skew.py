@@ -1,7 +1,5 @@
 """Skew reports in golden files: a scene for each diagnosis, in each format."""
 
-from __future__ import annotations
-
 import json
 import re
 from difflib import unified_diff

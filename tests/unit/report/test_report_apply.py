@@ -1,7 +1,5 @@
 """The progress of moves, and the report of an apply."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

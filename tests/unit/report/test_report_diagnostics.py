@@ -1,7 +1,5 @@
 """Findings as text, JSON, annotations of GitHub and SARIF."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

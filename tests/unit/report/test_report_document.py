@@ -1,7 +1,5 @@
 """Documents in both backends: foreign text stays text, nothing runs away, and what is left out is counted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby, product

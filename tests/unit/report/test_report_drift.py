@@ -1,7 +1,5 @@
 """Drift in every format: what it says, that foreign text breaks none of them, and that none runs away."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The graph of who reads what: what is in it, and that no name breaks out of a drawing."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

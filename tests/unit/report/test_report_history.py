@@ -1,7 +1,5 @@
 """The record in words and as JSON: one line for each fact, and harmless whatever is in it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

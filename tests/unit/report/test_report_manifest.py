@@ -1,7 +1,5 @@
 """Live resources as manifests: kafkaform reads them back without finding a difference."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Skew reports on a terminal and on GitHub: the wording of figures, what is said, and what fits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

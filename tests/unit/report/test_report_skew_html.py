@@ -1,7 +1,5 @@
 """Skew reports as an HTML page: what it shows, what it needs, and what foreign text cannot do."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The status of topics and groups, and the health of a cluster, as people and programs read them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

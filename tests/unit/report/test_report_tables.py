@@ -1,7 +1,5 @@
 """Tables: what is folded where the room is short, and that nothing is ever lost."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import example, given

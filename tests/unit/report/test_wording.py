@@ -1,7 +1,5 @@
 """Commands that messages print: a shell takes each word for what it is, wherever a name comes from."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

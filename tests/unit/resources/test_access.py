@@ -1,7 +1,5 @@
 """Access: what manifests mean as ACLs, what a plan makes of live ones, and what it holds back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from pathlib import Path

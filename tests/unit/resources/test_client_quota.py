@@ -1,7 +1,5 @@
 """Quotas of clients: what manifests mean, and what a change of a limit does to clients."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

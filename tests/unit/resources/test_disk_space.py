@@ -1,7 +1,5 @@
 """Tests of the copies of replicas that fit into log directories, as brokers report them."""
 
-from __future__ import annotations
-
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.errors import ClusterError

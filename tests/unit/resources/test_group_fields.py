@@ -1,7 +1,5 @@
 """The managed fields of a live group."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

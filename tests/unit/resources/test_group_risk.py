@@ -1,7 +1,5 @@
 """Every hazard of a group, what stands against a change, and how plans word both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """The schema of ConsumerGroup manifests, and what its mistakes are answered with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

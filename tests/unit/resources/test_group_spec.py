@@ -1,7 +1,5 @@
 """A ConsumerGroup's spec in normal form, and its split into what the cluster holds and what is only meant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

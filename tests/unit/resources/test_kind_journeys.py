@@ -1,7 +1,5 @@
 """Each kind goes through the whole command line, on the cluster in memory; and the marks of their schemas."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform.cli.session import Session

@@ -1,7 +1,5 @@
 """The names of quotas: one for each entity, and an entity for each name."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

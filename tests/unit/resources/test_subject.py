@@ -1,7 +1,5 @@
 """Subjects: what a manifest declares, what differs between schemas, and the risk of a change."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import partial

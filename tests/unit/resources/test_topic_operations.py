@@ -1,7 +1,5 @@
 """Every operation can be sent, read back and carried out in memory."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules

@@ -1,7 +1,5 @@
 """The placement of a Topic: what a manifest may say, what a change of it means, and what is left of one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

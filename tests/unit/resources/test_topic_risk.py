@@ -1,7 +1,5 @@
 """Every hazard of a topic: when a change is one, when it is not, and what it says."""
 
-from __future__ import annotations
-
 from math import lcm
 
 import pytest

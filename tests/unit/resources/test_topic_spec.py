@@ -1,7 +1,5 @@
 """A Topic's spec in normal form, and its split into what the cluster holds and what is only meant."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform.core import kafka_configs

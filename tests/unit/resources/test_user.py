@@ -1,7 +1,5 @@
 """Users: what manifests mean, what a login shows of a password, and what needs consent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Policies of kafkaform.yaml: whom they are about, what they ask, and what is wrong with them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The advice of rules is carried out, for live topics too; the rule is silent afterwards."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules of other distributions, with real ones on the path."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every rule on contexts that trip it and on contexts that do not, and the catalogue of what rules say."""
 
-from __future__ import annotations
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 

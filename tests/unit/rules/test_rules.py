@@ -1,7 +1,5 @@
 """The catalogue of rules: what every rule has to keep to, and how severities are chosen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rules about declared access."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

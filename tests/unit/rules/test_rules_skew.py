@@ -1,7 +1,5 @@
 """Skew policies: which rules run, severities and waivers, and how environments merge their limits."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafkaform import rules

@@ -1,7 +1,5 @@
 """Tests that remedies, consents and waivers can be pasted: lines of a manifest, and commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

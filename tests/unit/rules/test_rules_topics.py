@@ -1,7 +1,5 @@
 """The topic rules on manifests as people write them, and values that several contexts decide."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

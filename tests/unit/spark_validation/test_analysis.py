@@ -1,7 +1,5 @@
 """A topic's whole analysis, from counts to diagnosis and advice; its notes, and the shares of groups."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Partitioners on present and earlier counts, what ended, strays, and who must change."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Sequence

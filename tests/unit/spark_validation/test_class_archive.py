@@ -1,7 +1,5 @@
 """The archive of Spark's classes: its name, who may have written it, and when it is made."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

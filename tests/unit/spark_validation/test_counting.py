@@ -1,7 +1,5 @@
 """Counting in arrays finds what counting one record after another finds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spark's and Kafka's exceptions as one line each."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Estimates of partitions, keys and distinct keys."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The sentences of analyses, and the facts that they follow from, in golden files."""
 
-from __future__ import annotations
-
 from syrupy.assertion import SnapshotAssertion
 
 from spark_validation.results import to_json

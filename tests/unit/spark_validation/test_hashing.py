@@ -1,7 +1,5 @@
 """The hashes are those of the clients, bit for bit."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The imbalance of partitions, and that of chance alone."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import astuple, fields
 

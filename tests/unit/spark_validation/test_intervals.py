@@ -1,7 +1,5 @@
 """Intervals, and the standard errors they follow from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of the progress of a count, by Spark's status tracker of its one job."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

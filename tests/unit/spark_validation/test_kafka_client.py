@@ -1,7 +1,5 @@
 """Tests of the settings of Spark's Kafka clients: files, tokens, and messages where one is missing."""
 
-from __future__ import annotations
-
 import base64
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of the reads of tasks: ranges of windows, cut into parts of about the same size."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

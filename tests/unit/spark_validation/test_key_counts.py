@@ -1,7 +1,5 @@
 """Key counts add up, survive the way to the driver, and are placed on other partition counts."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """The metrics of a report as rows: which there are, what they are called, and what is not among them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

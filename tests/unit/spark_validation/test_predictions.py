@@ -1,7 +1,5 @@
 """Predictions of other partition counts, checked by placing the same records on these."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The skew report as JSON: its schema fits what is written, and no more than that."""
 
-from __future__ import annotations
-
 import json
 import types
 from dataclasses import fields, is_dataclass

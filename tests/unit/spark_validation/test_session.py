@@ -1,7 +1,5 @@
 """Tests of the settings of a Spark session, and of messages where none can start; nothing here starts one."""
 
-from __future__ import annotations
-
 import socket
 from importlib import metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of the coverage of 95 % intervals: over many samples each, of topics whose truth is known."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping

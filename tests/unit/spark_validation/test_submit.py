@@ -1,7 +1,5 @@
 """The job as spark-submit runs it: its arguments, what is shipped, and what needs no Spark."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

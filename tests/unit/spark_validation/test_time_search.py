@@ -1,7 +1,5 @@
 """Tests of counts since a time, in logs whose times mislead a search, against the records written since."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Windows over the offsets of a topic."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 

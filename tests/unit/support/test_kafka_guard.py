@@ -1,7 +1,5 @@
 """The tests' clusters are ended: by the end of a group, and by a guard, whatever becomes of the tests."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

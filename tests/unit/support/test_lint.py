@@ -1,7 +1,5 @@
 """The checks of names, docstrings and messages that `make lint` runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of the counts in the tests of the lock under faults."""
 
-from __future__ import annotations
-
 from tests.support.lock.writer import find_late_writes
 
 

@@ -1,7 +1,5 @@
 """A tool that is missing is a skip that is seen, and a failure where it must be there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The order of the tests' work, and what their folders promise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The strategies reach what they are for: else properties hold for want of examples."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 
 from kafkaform.core.model import Create, Delete, Risk, Status, Update, assessments

@@ -1,7 +1,5 @@
 """Tests of the changes that a branch asks for, apart from those that exist without it."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Texts with a marker, never longer than GitHub takes; transient failures, and the waits for them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

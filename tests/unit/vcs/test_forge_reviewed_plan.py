@@ -1,7 +1,5 @@
 """The plan that was reviewed: of which pull request, made by whom, and out of an archive that others made."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

@@ -1,7 +1,5 @@
 """Texts on GitHub: one comment on a pull request and one open issue, found again and updated in place."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """KF601 to KF613: declared access, in the ways that other tests do not have."""
 
-from __future__ import annotations
-
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.values import replace
 from tests.support.plans.rules import Row, group, scene, trips

@@ -1,7 +1,5 @@
 """KF401 to KF409: the changes of a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """KF201 to KF216: consumer groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

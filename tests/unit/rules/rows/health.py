@@ -1,7 +1,5 @@
 """KF301 to KF315: the health of a cluster, and of what is declared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """KF501 to KF510: topics whose records were measured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kafkaform.core.model import Desired

@@ -1,7 +1,5 @@
 """KF701 and KF702: declared subjects."""
 
-from __future__ import annotations
-
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.resources import topic_ref
 from tests.support.plans.rules import Row, is_quiet, scene, trips

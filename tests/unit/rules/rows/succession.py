@@ -1,7 +1,5 @@
 """KF118 to KF120, KF217, KF218 and KF314: topics that succeed others, and their groups."""
 
-from __future__ import annotations
-
 from kafkaform.core.model import Delete, Desired, Facts, Intent, Observed, Risk, RiskAssessment, Status
 from kafkaform.core.partitions import LogSpan
 from kafkaform.core.plans import PlannedChange

@@ -1,7 +1,5 @@
 """KF101 to KF117: names, partitions, replicas, retention and configs of topics."""
 
-from __future__ import annotations
-
 from dataclasses import replace as replace_context
 from typing import Any
 

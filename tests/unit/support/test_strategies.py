@@ -11,7 +11,7 @@ from tests.support.plans.strategies import examples
 def test_drawn_plans_cover_every_kind() -> None:
     drawn: list[Plan] = []
 
-    @settings(examples(3), derandomize=True, database=None)
+    @settings(examples(6), derandomize=True, database=None)
     @given(strategies.plans())
     def draw(plan: Plan) -> None:
         drawn.append(plan)

@@ -76,9 +76,16 @@ def explain(
 
 def _explain_resource(resource: str, session: Session, paths: tuple[Path, ...]) -> Explanation:
     # Not combined: each manifest of rights is explained by itself.
-    (desired,) = load_all(session.paths(paths), [session.build_context()], combined=False)
+    files, contexts = session.paths(paths), [session.build_context()]
+    (desired,) = load_all(files, contexts, combined=False)
     declared = next((each for each in desired if str(each.ref) == resource), None)
     if declared is None:
+        (combined,) = load_all(files, contexts)
+        if place := next((each.location for each in combined if str(each.ref) == resource), None):
+            parts = [each for each in desired if each.location and each.location.file == place.file]
+            part = [each for each in parts if each.location and each.location.line <= place.line][-1]
+            hint = f"explain the first manifest that declares it: {command('explain', str(part.ref))}"
+            raise UsageError(f"no manifest has the name {resource!r}", hint=hint)
         hint = suggest_reference(resource, [each.ref for each in desired])
         raise UsageError(f"no manifest declares {resource!r}", hint=hint)
     locations = cast("FieldLocations", declared.locations)

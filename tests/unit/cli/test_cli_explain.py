@@ -9,7 +9,7 @@ from kafkaform import rules
 from kafkaform.cli.explain import CONFIG
 from kafkaform.core.schema_files import FieldSchema, find_field, list_fields, load_schema
 from kafkaform.resources import KINDS
-from tests.support.cli.project import Call, Project, run_in_process
+from tests.support.cli.project import Call, Project, manifest, run_in_process
 
 SCHEMAS = {CONFIG: "config", **{name: kind.schema for name, kind in KINDS.items()}}
 
@@ -72,6 +72,14 @@ def test_field_has_its_type_units_values_and_default(
 )
 def test_unknown_field_or_kind_suggests_another(subject: str, suggested: str, tmp_path: Path) -> None:
     assert suggested in run_in_process("explain", subject, cwd=tmp_path).needs(64).err
+
+
+def test_principal_suggests_manifest_that_declares_its_rights(project: Project) -> None:
+    project.config()
+    spec = {"principals": ["User:ada"], "produces": [{"topics": ["orders"]}]}
+    project.write("topics/access.yaml", manifest("checkout", spec, kind="Access"))
+    error = run_in_process("explain", "Access/User:ada", cwd=project.folder).needs(64).err
+    assert "`kafkaform explain Access/checkout`" in error
 
 
 POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}

@@ -258,13 +258,15 @@ def _import_one(session: Session, *, options: _Options, parent: Path) -> Cluster
     folder = parent / path_part(name, "--clusters")
     made = _import(session, folder, [folder], options)
 
-    def print_next() -> None:
-        if made.files and not options.dry_run:
-            click.echo(printable(f"Next: {command('plan', str(folder), options=('--cluster', name))}"))
+    def print_problems_and_next() -> None:
         for line in list_problems(made):
             echo_prose(f"cluster {printable(name)}: {line}", err=True)
+        if made.files and not options.dry_run:
+            click.echo(printable(f"Next: {command('plan', str(folder), options=('--cluster', name))}"))
 
-    return ClusterOutcome(made, _exit_code(made), {"folder": folder, "dry_run": options.dry_run}, print_next)
+    return ClusterOutcome(
+        made, _exit_code(made), {"folder": folder, "dry_run": options.dry_run}, print_problems_and_next
+    )
 
 
 def _exit_code(made: Import) -> int:

@@ -76,7 +76,7 @@ def test_unknown_field_or_kind_suggests_another(subject: str, suggested: str, tm
 
 def test_principal_suggests_manifest_that_declares_its_rights(project: Project) -> None:
     project.config()
-    spec = {"principals": ["User:ada"], "produces": [{"topics": ["orders"]}]}
+    spec = {"principals": ["User:ada"], "produces": ["orders"]}
     project.write("topics/access.yaml", manifest("checkout", spec, kind="Access"))
     error = run_in_process("explain", "Access/User:ada", cwd=project.folder).needs(64).err
     assert "`kafkaform explain Access/checkout`" in error

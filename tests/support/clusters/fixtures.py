@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -248,7 +248,7 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Cal
 
     def make(*grants: str) -> Account:
         user = next(free_accounts)
-        grant_access(by_root, [_parse_grant(f"User:{user}", *grant.split(":")) for grant in grants])
+        grant_access(by_root, f"User:{user}", *grants)
         properties = {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
@@ -335,10 +335,11 @@ def _parse_grant(principal: str, kind: str, name: str, operation: str) -> Acl:
     return Acl(ResourceType[kind], name, is_prefix, principal, "*", operation.title().replace("_", ""), True)
 
 
-def grant_access(cluster: KafkaCluster, acls: Sequence[Acl]) -> None:
-    """Create the ACLs of one principal, and wait until the broker shows them."""
+def grant_access(cluster: KafkaCluster, principal: str, *grants: str) -> None:
+    """Give a principal rights such as `TOPIC:orders.*:READ`, and wait until the broker shows them."""
+    acls = tuple(_parse_grant(principal, *grant.split(":")) for grant in grants)
     if acls:
-        granted = GrantAccess(ResourceRef("Access", acls[0].principal), tuple(acls))
+        granted = GrantAccess(ResourceRef("Access", principal), acls)
         # Who may do everything is refused while a controller that was just elected reads its ACLs.
         eventually(lambda: cluster.execute([granted]), lambda errors: errors == [None])
         eventually(lambda: cluster.access().acls, {*acls}.issubset)

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, start_guarded
+from tests.support.clusters.fixtures import Account, connect, grant_access, start_guarded
 from tests.support.skew.producers import create_topic
 from tests.support.skew.sessions import RECORDS, count_topic, plan_topic, start_refused
 
@@ -92,7 +92,8 @@ def guarded_topic() -> Iterator[tuple[DevCluster, dict[str, str]]]:
         1, heap_mb=256, sasl_users={"somebody": PASSWORD, "nobody": PASSWORD + "2"}
     ) as cluster:
         fill_topic(cluster.bootstrap_servers, "orders")
-        _grant(admin_client(cluster.bootstrap_servers), [_binding("somebody", "TOPIC", "orders", "READ")])
+        with connect(cluster.bootstrap_servers) as root:
+            grant_access(root, "User:somebody", "TOPIC:orders:READ")
         yield (
             cluster,
             {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "somebody"},

@@ -20,26 +20,21 @@ from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.large_responses import METADATA, Metadata
 from kafkaform.config.client_properties import to_librdkafka, to_transport
+from kafkaform.core.acls import Acl, ResourceType
 from kafkaform.core.files import get_cache_directory, hold_lock
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.processes import find_class_archive
 from kafkaform.devcluster.releases import KAFKA_VERSION
+from kafkaform.resources.access.operations import GrantAccess
 from tests.support.clusters.vendor_proxy import HOST, VendorProxy, advertise, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
@@ -249,11 +244,11 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Cal
     A trailing asterisk in a name stands for all that start with the rest.
     """
     made: list[Account] = []
-    admin = admin_client(kafka_acl.bootstrap_servers)
+    by_root = connect(kafka_acl.bootstrap_servers)
 
     def make(*grants: str) -> Account:
         user = next(free_accounts)
-        _grant(admin, [_binding(user, *grant.split(":")) for grant in grants])
+        grant_access(by_root, f"User:{user}", *grants)
         properties = {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
@@ -264,7 +259,8 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Cal
         made.append(Account(servers, properties, connect(servers, **properties)))
         return made[-1]
 
-    yield make
+    with by_root:
+        yield make
     for each in made:
         each.cluster.close()
 
@@ -333,46 +329,17 @@ def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: fl
     return value
 
 
-def _binding(user: str, kind: str, name: str, operation: str) -> AclBinding:
-    starts = name.endswith("*") and name != "*"
-    return AclBinding(
-        ResourceType[{"CLUSTER": "BROKER"}.get(kind, kind)],
-        name.removesuffix("*") if starts else name,
-        ResourcePatternType.PREFIXED if starts else ResourcePatternType.LITERAL,
-        f"User:{user}",
-        "*",
-        AclOperation[operation],
-        AclPermissionType.ALLOW,
-    )
+def _parse_grant(principal: str, kind: str, name: str, operation: str) -> Acl:
+    is_prefix = name.endswith("*") and name != "*"
+    name = name.removesuffix("*") if is_prefix else name
+    return Acl(ResourceType[kind], name, is_prefix, principal, "*", operation.title().replace("_", ""), True)
 
 
-def _grant(admin: AdminClient, bindings: list[AclBinding]) -> None:
-    if not bindings:
-        return
-
-    def create() -> bool:
-        try:
-            for future in admin.create_acls(bindings, request_timeout=TIMEOUT_S).values():
-                future.result(TIMEOUT_S)
-        except KafkaException as error:
-            # Who may do everything is refused while a controller that was just elected reads its ACLs.
-            if error.args[0].code() != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-                raise
-            return False
-        return True
-
-    eventually(create, bool)
-    of_user: Any = AclBindingFilter  # its stub knows nothing of "any name" and "any host"
-    everything = of_user(
-        ResourceType.ANY,
-        None,
-        ResourcePatternType.ANY,
-        bindings[0].principal,
-        None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    eventually(
-        lambda: admin.describe_acls(everything, request_timeout=TIMEOUT_S).result(TIMEOUT_S),
-        lambda found: len(found) == len(set(bindings)),
-    )
+def grant_access(cluster: KafkaCluster, principal: str, *grants: str) -> None:
+    """Give a principal rights such as `TOPIC:orders.*:READ`, and wait until the broker shows them."""
+    acls = tuple(_parse_grant(principal, *grant.split(":")) for grant in grants)
+    if acls:
+        granted = GrantAccess(ResourceRef("Access", principal), acls)
+        # Who may do everything is refused while a controller that was just elected reads its ACLs.
+        eventually(lambda: cluster.execute([granted]), lambda errors: errors == [None])
+        eventually(lambda: cluster.access().acls, {*acls}.issubset)

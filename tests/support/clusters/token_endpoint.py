@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from urllib.parse import parse_qsl
+
+from tests.support.http_server import QuietHandler, run_server
 
 CLIENT = "ada"
 SECRET = "s3cret+/=%: for ada"
@@ -37,16 +37,11 @@ class TokenEndpoint:
         refused: How many came with a wrong one.
     """
 
-    port: int
     answer: Callable[[], tuple[int, bytes]]
     headers: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
     refused: int = 0
-    scheme: str = "http"
-
-    @property
-    def url(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.port}/token"
+    url: str = ""
 
     def issue(self, make: Callable[[], str]) -> None:
         self.answer = lambda: (200, json.dumps({"access_token": make(), "token_type": "Bearer"}).encode())
@@ -55,12 +50,12 @@ class TokenEndpoint:
 @contextmanager
 def token_endpoint(tls: ssl.SSLContext | None = None) -> Iterator[TokenEndpoint]:
     """An endpoint that issues tokens to CLIENT, and for any assertion (RFC 7523)."""
-    endpoint = TokenEndpoint(0, lambda: (500, b""), scheme="http" if tls is None else "https")
+    endpoint = TokenEndpoint(lambda: (500, b""))
     endpoint.issue(jwt)
     login = "Basic " + base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
             form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             if self.headers["Authorization"] != login and "assertion" not in form:
                 endpoint.refused += 1
@@ -73,29 +68,13 @@ def token_endpoint(tls: ssl.SSLContext | None = None) -> Iterator[TokenEndpoint]
                 endpoint.asked.append(form)
                 status, answer = endpoint.answer()
             self.send_response(status)
-            for name, value in {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(answer)),
-                **endpoint.headers,
-            }.items():
+            own = {"Content-Type": "application/json", "Content-Length": str(len(answer))}
+            for name, value in {**own, **endpoint.headers}.items():
                 self.send_header(name, value)
             with suppress(ConnectionError):  # a client that has given up
                 self.end_headers()
                 self.wfile.write(answer)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    endpoint.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with run_server(Handler, tls) as address:
+        endpoint.url = f"{address}/token"
         yield endpoint
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -2,9 +2,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -13,6 +11,7 @@ from kafkaform.core.files import get_cache_directory
 from kafkaform.devcluster.jars import cache
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.releases import KAFKA_VERSION, RELEASES
+from tests.support.http_server import QuietHandler, run_server
 
 PATHS = [f"org/apache/{name}/1.0/{name}-1.0.jar" for name in ("clients", "kafka", "log4j")]
 
@@ -22,6 +21,7 @@ class Mirror:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.jars = {path: path.encode() * 1000 for path in PATHS}
+        self.address = ""
         self.asked: list[str] = []
         self.logins: list[str | None] = []
         pins = {
@@ -29,38 +29,28 @@ class Mirror:
             for path, jar in self.jars.items()
         }
         (folder / "pins.json").write_text(json.dumps(pins))
-        mirror = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                path = self.path.removeprefix("/maven2/")
-                mirror.asked.append(path)
-                mirror.logins.append(self.headers["Authorization"])
-                content = mirror.jars.get(path)
-                self.send_response(404 if content is None else 200)
-                self.end_headers()
-                self.wfile.write(content or b"")
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = False  # so that closing the server waits for its sockets
-        self.address = f"127.0.0.1:{self.server.server_port}/maven2/"
         monkeypatch.setattr(cache, "PINS", folder / "pins.json")
         monkeypatch.setenv("KAFKAFORM_CACHE", str(folder / "cache"))
-        monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://{self.address}")
 
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     mirror = Mirror(monkeypatch, tmp_path)
-    thread = Thread(target=mirror.server.serve_forever, args=[0.01])
-    thread.start()
-    yield mirror
-    mirror.server.shutdown()
-    thread.join()
-    mirror.server.server_close()
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+            path = self.path.removeprefix("/maven2/")
+            mirror.asked.append(path)
+            mirror.logins.append(self.headers["Authorization"])
+            content = mirror.jars.get(path)
+            self.send_response(404 if content is None else 200)
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+    with run_server(Handler) as address:
+        mirror.address = f"{address.removeprefix('http://')}/maven2/"
+        monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://{mirror.address}")
+        yield mirror
     files = {file.name for file in (get_cache_directory() / "jars").glob("*")}
     assert files <= {"lock", *(Path(path).name for path in PATHS)}, "nothing unfinished stays"
 

@@ -620,6 +620,9 @@ TRANSLATED = {
         f"sasl.oauthbearer.jwt.retriever.class={JAVA_OAUTH.removesuffix('OAuthBearer')}FileJwtRetriever\n"
     ),
     "a PEM key store": "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PEM",
+    "a PKCS12 key store": (
+        "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PKCS12\nssl.keystore.password=pw"
+    ),
     "certificates as text": (
         f"{SSL_FILE}ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T"
     ),
@@ -637,6 +640,8 @@ def test_java_files_are_translated(golden: SnapshotAssertion) -> None:
 
 JAVA_FILES = {
     "unknown": "a=b",
+    "misspelt": "\n# x\nreqest.timeout.ms=1",
+    "a command": "sasl.kerberos.kinit.cmd=x",
     "escape": "request.timeout.ms=\\\n 500\nclient.id=\\u00zz",
     "out of range": "request.timeout.ms=5",
     "twice": "client.id=a\nclient.id=b",
@@ -674,6 +679,7 @@ JAVA_IN_CLIENT: dict[str, dict[str, object]] = {
     "iam": {"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"},
     "malformed": {"sasl.jaas.config": "hunter2"},
     "JKS trust store": {"ssl.truststore.location": "t.jks"},
+    "PKCS12 trust store": {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
     "PEM trust store": {"ssl.truststore.location": "t.pem", "ssl.truststore.type": "PEM"},
     "trust store's password": {"ssl.truststore.password": "hunter2"},
     "text": {"ssl.truststore.certificates": "-----BEGIN\nhunter2"},

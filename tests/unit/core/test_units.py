@@ -102,6 +102,7 @@ def test_invalid_size_is_refused(text: str, reason: str) -> None:
     ("milliseconds", "exact", "rounded"),
     [
         (0, "0", "0"),
+        (1, "1ms", "1ms"),
         (1500, "1500ms", "1500ms"),
         (34_567, "34.567s", "34.567s"),
         (45_000, "45s", "45s"),
@@ -109,6 +110,7 @@ def test_invalid_size_is_refused(text: str, reason: str) -> None:
         (60_001, "1m 0.001s", "about 1m"),
         (86_401_000, "1d 1s", "about 1d"),
         (129_600_000, "36h", "36h"),
+        (176_400_000, "2d 1h", "2d 1h"),
         (604_799_999, "6d 23h 59m 59.999s", "about 6d 23h 59m"),
         (10_810_800_000, "125d 3h", "about 125d"),
         (28_800_000_000, "333d 8h", "333d 8h"),

@@ -1,7 +1,7 @@
 """`can` on a broker with an authorizer, and their decisions beside those of the broker."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, admin_client, connect, eventually
 
 HOST = "127.0.0.1"
 TOPIC_OPERATIONS = OPERATIONS[KafkaformType.TOPIC]
@@ -81,9 +81,7 @@ def read_authorized(client: Any, topics: Sequence[str]) -> dict[str, frozenset[s
     return authorized
 
 
-def test_rights_match_broker_decisions(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_rights_match_broker_decisions(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     """Compare a client's rights on a topic with the broker's answer, after each of many sets of ACLs."""
     draw = random.Random(1)  # not from the prefix, which is another one each time
     admin = admin_client(kafka_acl.bootstrap_servers)
@@ -176,7 +174,7 @@ def test_who_can_lists_principals_and_hosts(kafka_acl: DevCluster, tmp_path: Any
     assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
 
 
-def test_access_needs_an_authorizer_and_the_right(kafka: DevCluster, account: Callable[..., Account]) -> None:
+def test_access_needs_an_authorizer_and_the_right(kafka: DevCluster, account: MakeAccount) -> None:
     with connect(kafka.bootstrap_servers) as cluster, pytest.raises(NotOffered):
         cluster.access()
     with pytest.raises(PermissionDenied) as denied:

@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import product
@@ -26,6 +26,7 @@ from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
+    MakeAccount,
     admin_client,
     connect,
     eventually,
@@ -112,7 +113,7 @@ def can_consume(
 
 
 def test_application_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, project: Project, account: MakeAccount, prefix: str
 ) -> None:
     writer, reader = account(), account()
     project.topic("orders")
@@ -150,7 +151,7 @@ def test_application_has_declared_access_only(
 
 
 def test_closed_predecessor_refuses_producers_until_it_is_deleted(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, project: Project, account: MakeAccount, prefix: str
 ) -> None:
     writer, reader = account(), account()
     denial = Acl(Protected.TOPIC, f"{prefix}old", False, "User:*", "*", "Write", is_allowed=False)
@@ -237,9 +238,7 @@ def test_every_acl_that_brokers_keep_is_read_and_removed(kafka_acl: DevCluster, 
             eventually(read_acls, lambda acls: not acls)
 
 
-def test_missing_rights_are_named_with_remedy(
-    account: Callable[..., Account], tmp_path: Path, prefix: str
-) -> None:
+def test_missing_rights_are_named_with_remedy(account: MakeAccount, tmp_path: Path, prefix: str) -> None:
     blind, reader = account(), account("CLUSTER:kafka-cluster:DESCRIBE")
     for each, missing, created in ((blind, "Describe", 0), (reader, "Alter", 1)):
         project = Project(tmp_path / missing, each.servers, prefix)
@@ -287,7 +286,7 @@ def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")
 def test_killed_access_apply_interrupts_no_producer(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, project: Project, account: MakeAccount, prefix: str
 ) -> None:
     """Every apply grants one topic, takes away another, and lifts one denial for the next.
 
@@ -415,7 +414,7 @@ def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None
 @pytest.mark.nightly("a Java program is compiled and run twice")
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_streams_application_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
+    kafka_acl: DevCluster, project: Project, account: MakeAccount, prefix: str, protocol: str
 ) -> None:
     enricher = account()
     for name in ("orders", "enriched", "secret"):
@@ -449,7 +448,7 @@ def test_streams_application_has_declared_access_only(
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
 def test_share_group_member_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, project: Project, account: MakeAccount, prefix: str
 ) -> None:
     auditor = account()
     project.topic("orders")
@@ -467,7 +466,7 @@ def test_share_group_member_has_declared_access_only(
 
 
 def test_transactional_application_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, project: Project, account: MakeAccount, prefix: str
 ) -> None:
     copier = account()
     for name in ("orders", "copies"):

@@ -1,16 +1,18 @@
-"""Tests of errors on the command line: one line, a hint, no secret, no traceback unless asked for."""
+"""Errors and `kafkaform status` on the command line: one line, a hint, no secret, nothing hidden."""
 
-from collections.abc import Callable
+import signal
 from pathlib import Path
 
 import pytest
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import Account
+from tests.support.cli.project import Project, Terminal, plain
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, eventually
+from tests.support.clusters.topics import make_topic
 
 SECRET = "S3cr3t-of-nobody"
 
@@ -21,7 +23,7 @@ def secured(kafka_acl: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
 
 
-def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Account]) -> None:
+def test_wrong_password_is_hidden(secured: Project, account: MakeAccount) -> None:
     secured.topic("a")
     account().write_java_properties(secured.folder, SECRET)
     for arguments in (["plan"], ["apply", "--auto-approve"]):
@@ -86,3 +88,51 @@ def test_saved_plan_does_not_select_credentials(project: Project) -> None:
     arguments = ["apply", "plan.json", "--auto-approve", "--bootstrap-server", project.servers]
     project.run(*arguments, env=secrets).needs(0)
     assert set(project.live()) == {"a"}
+
+
+# --- `kafkaform status` on a real Kafka, with real consumers: what a person and a program are told ---
+
+
+@pytest.fixture
+def orders(project: Project, real_cluster: KafkaCluster) -> str:
+    return make_topic(real_cluster, f"{project.prefix}orders")
+
+
+def test_account_without_rights_gets_error_naming_hidden_kinds(
+    account: MakeAccount, kafka_acl: DevCluster, prefix: str, tmp_path: Path
+) -> None:
+    blind = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
+    where = ("--command-config", account().write_java_properties(tmp_path))
+    for command_line, kinds in (
+        (("status",), "topic or group"),
+        (("import", "--out", str(tmp_path / "new")), "topic, group, quota, user, access or subject"),
+    ):
+        call = blind.run(*command_line, *where).needs(1)
+        assert f"no {kinds} is visible to this account: " in call.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_watch_redraws_until_ctrl_c(project: Project, orders: str) -> None:
+    terminal = Terminal(*project.add_cluster(["status", orders, "--watch", "0.2"]), cwd=project.folder)
+    terminal.wait_for("Ctrl-C ends")
+    terminal.wait_for(orders)
+    eventually(lambda: (terminal.wait_for("\x1b[2K"), terminal.seen)[1], lambda seen: orders in seen)
+    terminal.type("\x03")
+    call = terminal.end().needs(0)
+    assert "interrupted" not in call.out
+    assert orders in plain(call.out)
+
+
+def test_watch_in_pipe_prints_block_per_refresh(project: Project, orders: str) -> None:
+    for form, mark in (("text", "TOPIC"), ("json", '{"topics": [{')):
+        process = project.start("status", orders, "--format", form, "--watch", "0.1")
+        assert process.stdout is not None
+        seen = ""
+        while seen.count(mark) < 2:
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        process.send_signal(signal.SIGINT)
+        _, output = process.communicate(timeout=TIMEOUT_S)
+        expected = f"cluster {project.servers} · no kafkaform.yaml found\n"
+        assert (process.returncode, output) == (0, expected if form == "text" else "")

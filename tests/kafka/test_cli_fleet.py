@@ -1,7 +1,6 @@
 """Several real clusters at once: one that fails fails alone."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +10,7 @@ from kafkaform.core.errors import Unreachable
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.fixtures import Account
+from tests.support.clusters.fixtures import MakeAccount
 
 DEAD = "127.0.0.1:1"
 
@@ -120,7 +119,7 @@ def test_each_command_reports_every_cluster(fleet: Project, prefix: str) -> None
     fleet.run("drift", "--clusters", "*").needs(2)
 
 
-def test_refused_login_stops_no_other_cluster(project: Project, account: Callable[..., Account]) -> None:
+def test_refused_login_stops_no_other_cluster(project: Project, account: MakeAccount) -> None:
     add_cluster(project, "locked", **{**account().client, "sasl.password": "wrong"})
     _, *rows = project.run("plan", "--clusters", "*").needs(1).out.splitlines()
     assert rows[0].split()[:4] == ["locked", "dev", "not", "planned:"]

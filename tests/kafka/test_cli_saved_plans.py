@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_file import digest_of
 from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.fixtures import Account
+from tests.support.clusters.fixtures import MakeAccount
 
 APPLY = ("apply", "plan.json", "--auto-approve")
 
@@ -29,7 +28,7 @@ def project(project: Project) -> Project:
 
 def test_no_secret_is_in_a_plan(
     kafka_acl: DevCluster,
-    account: Callable[..., Account],
+    account: MakeAccount,
     prefix: str,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,

@@ -25,7 +25,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group
 from tests.support.clusters.contract import carry_out
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, connect, eventually
 from tests.support.clusters.group_clients import (
     ConnectWorker,
     ShareMember,
@@ -314,7 +314,7 @@ def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: 
 
 
 def test_partitions_without_a_right_are_named(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     """The request succeeds; single partitions of it do not."""
     names = [f"{prefix}{letter}" for letter in "ab"]
@@ -340,9 +340,7 @@ def test_fake_config_defaults_match_broker(kafka_acl: DevCluster) -> None:
 # --- what this account, or this client, cannot see -------------------------------------------------
 
 
-def test_unauthorized_groups_are_invisible(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_unauthorized_groups_are_invisible(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     names = [f"{prefix}{part}" for part in ("seen", "unread", "denied", "absent")]
     with connect(kafka_acl.bootstrap_servers) as owner:
         make_topic(owner, prefix, partitions=1)
@@ -370,7 +368,7 @@ def test_unauthorized_groups_are_invisible(
 
 
 def test_group_with_unauthorized_topic_is_read(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     with connect(kafka_acl.bootstrap_servers) as owner:
         for letter in "ab":

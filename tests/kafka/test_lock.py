@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import psutil
 import pytest
@@ -23,7 +23,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
-    Account,
+    MakeAccount,
     acl_cluster,
     admin_client,
     connect,
@@ -297,7 +297,7 @@ ALL = (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:READ")
 
 @pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
 def test_missing_lock_topic_without_create_right_is_reported(
-    kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
+    kafka_acl: DevCluster, account: MakeAccount, grants: Sequence[str]
 ) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
@@ -306,9 +306,7 @@ def test_missing_lock_topic_without_create_right_is_reported(
     helps(caught.value, "have it created (1 partition)")
 
 
-def test_account_with_create_right_creates_lock_topic(
-    kafka_acl: DevCluster, account: Callable[..., Account]
-) -> None:
+def test_account_with_create_right_creates_lock_topic(kafka_acl: DevCluster, account: MakeAccount) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
         guard()

@@ -1,7 +1,7 @@
 """Spark's clients of Kafka at real brokers: offsets, refusals, and the rights that reading takes."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from kafkaform.inspect.skew_input import choose
 from spark_validation import kafka_client
 from spark_validation.errors import ReadingFailed
 from spark_validation.kafka_client import GROUP_ID, HARMLESS, OffsetReader, make_client, make_reading_error
-from tests.support.clusters.fixtures import TIMEOUT_S, Account
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount
 from tests.support.skew.producers import fill_topic
 
 RECORDS = 900
@@ -85,9 +85,7 @@ def read(kafka: Mapping[str, str], topic: str, records: int, patience_s: float =
         consumer.close()
 
 
-def test_reading_needs_no_group_right(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_reading_needs_no_group_right(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     topic = f"{prefix}a"
     fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
     reader = account(f"TOPIC:{topic}:READ").properties
@@ -107,7 +105,7 @@ def test_reading_needs_no_group_right(
 
 
 def test_topic_with_unreadable_configs_counts_as_unread(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     topic = f"{prefix}a"
     fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
@@ -121,7 +119,7 @@ def test_topic_with_unreadable_configs_counts_as_unread(
 
 
 def test_transactions_are_visible_with_read_right_only(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     topic = f"{prefix}a"
     fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
@@ -134,7 +132,7 @@ def test_transactions_are_visible_with_read_right_only(
 
 
 def test_refused_reading_has_reason_without_password(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, monkeypatch: pytest.MonkeyPatch
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
     fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)

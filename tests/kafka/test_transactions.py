@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from kafkaform.core import transactions as core
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, connect, eventually
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import make_topic
 
@@ -141,7 +141,7 @@ def test_transaction_age_falls_back_to_record_times(
 
 
 def test_transaction_details_depend_on_rights(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     name = f"{prefix}a"
     with connect(kafka_acl.bootstrap_servers) as owner:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -236,6 +236,10 @@ class Account:
         return file
 
 
+MakeAccount: TypeAlias = Callable[..., Account]
+"""What the fixture `account` is: it takes the rights that the account gets."""
+
+
 @pytest.fixture(scope="session")
 def free_accounts() -> Iterator[str]:
     """Accounts without any right, each handed out once."""
@@ -243,7 +247,7 @@ def free_accounts() -> Iterator[str]:
 
 
 @pytest.fixture
-def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Callable[..., Account]]:
+def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[MakeAccount]:
     """Makes accounts with rights: `account("TOPIC:orders.*:DESCRIBE", "CLUSTER:kafka-cluster:ALTER")`.
 
     A trailing asterisk in a name stands for all that start with the rest.

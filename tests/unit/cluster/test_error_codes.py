@@ -1,13 +1,18 @@
 """The table of error codes, and the errors that codes mean."""
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kafkaform.cluster.kafka.record_clients import make_client, make_client_options, translate
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode, describe_code, name_code
+from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
+    KafkaformError,
+    NotOffered,
     OutcomeUnknown,
     PermissionDenied,
     RequestRejected,
@@ -49,3 +54,56 @@ def test_error_codes_match_librdkafka() -> None:
 )
 def test_error_codes_have_exception_types(code: int, kind: type[ClusterError]) -> None:
     assert type(translate_code(code, "")) is kind
+
+
+# --- the clients of librdkafka: their options, and what their errors mean ---
+
+
+NOBODY = TransportSettings(())
+
+
+def test_reconnect_backoff_is_short_by_default() -> None:
+    assert make_client_options(Connection({}, lambda: NOBODY))["reconnect.backoff.ms"] == 20
+    own = Connection({"reconnect.backoff.ms": 500}, lambda: NOBODY)
+    assert make_client_options(own)["reconnect.backoff.ms"] == 500
+
+
+def test_client_errors_are_translated_with_names() -> None:
+    # What our own connections cannot do is refused for all clients.
+    def refuse() -> TransportSettings:
+        raise KafkaformError("this login is not possible")
+
+    with pytest.raises(KafkaformError, match="this login is not possible"):
+        make_client(Connection({}, refuse), Producer, {})
+    # A client that cannot be made says why.
+    with pytest.raises(KafkaformError, match=r"no\.such\.thing"):
+        make_client(Connection({"no.such.thing": "x"}, lambda: NOBODY), Producer, {})
+
+    def tokenless(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, "OAuth token not set"))
+
+    with pytest.raises(AuthenticationFailed, match="OAuth token not set"):
+        make_client(Connection({}, lambda: NOBODY), tokenless, {})
+    # Other errors have their name.
+    own = translate(KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT)))
+    assert isinstance(own, RequestRejected)
+    assert (own.code, own.message) == ("_MSG_TIMED_OUT", "Local: Message timed out (_MSG_TIMED_OUT)")
+    brokers = translate(KafkaException(KafkaError(KafkaError.INVALID_RECORD, "line 1\nline 2")))
+    assert isinstance(brokers, RequestRejected)
+    assert (brokers.code, brokers.message) == ("INVALID_RECORD", "line 1 line 2 (INVALID_RECORD)")
+    assert translate(ValueError("x")).message == "the Kafka client failed: x"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._AUTHENTICATION, AuthenticationFailed),
+        (KafkaError._SSL, AuthenticationFailed),
+        (KafkaError._UNSUPPORTED_FEATURE, NotOffered),
+        (KafkaError._ALL_BROKERS_DOWN, Unreachable),
+        (KafkaError._TIMED_OUT, OutcomeUnknown),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
+    ],
+)
+def test_librdkafka_error_has_exception_type(code: int, kind: type[ClusterError]) -> None:
+    assert type(translate(KafkaException(KafkaError(code)))) is kind

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,7 +124,8 @@ def test_rights_match_broker_decisions(kafka_acl: DevCluster, account: MakeAccou
 
 
 @pytest.fixture
-def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
+def granted(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Iterator[Project]:
+    """A project beside these rights."""
     acls = [
         topic_acl(f"{prefix}orders.", "User:reader", "Read", prefixed=True),
         topic_acl(f"{prefix}orders.v1", "User:reader", "Read", host="10.9.9.9", allowed=False),
@@ -131,16 +133,14 @@ def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
         topic_acl(f"{prefix}orders.v1", "User:*", "Describe"),
     ]
     with grant(kafka_acl.bootstrap_servers, acls):
-        yield
+        yield Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
 
 
-@pytest.mark.usefixtures("granted")
-def test_can_exits_by_answer_and_names_acl(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
-    project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+def test_can_exits_by_answer_and_names_acl(granted: Project, prefix: str) -> None:
     topic = f"{prefix}orders.v1"
 
     def can(*arguments: str, code: int) -> Any:
-        return project.run("can", *arguments, "--format", "json").needs(code).json
+        return granted.run("can", *arguments, "--format", "json").needs(code).json
 
     read = can("User:reader", "read", topic, code=0)
     assert (read["basis"], read["acl"]["pattern"]) == ("allowing_acl", "prefixed")
@@ -150,26 +150,25 @@ def test_can_exits_by_answer_and_names_acl(kafka_acl: DevCluster, tmp_path: Any,
     assert [(each["host"], each["allowed"]) for each in write["hosts"]] == [("10.0.0.1", True)]
     assert can("User:anybody", "describe", topic, code=0)["acl"]["principal"] == "User:*"
     assert can("User:writer", "read", f"ConsumerGroup/{prefix}none", code=1)["allowed"] is None
-    text = project.run("can", "User:writer", "write", topic).needs(2).out
+    text = granted.run("can", "User:writer", "write", topic).needs(2).out
     assert "kafka-acls --bootstrap-server '<servers>' --add --allow-principal User:writer" in text
-    cluster = {"client": {"bootstrap.servers": kafka_acl.bootstrap_servers}}
+    cluster = {"client": {"bootstrap.servers": granted.servers}}
     declared = {"superUsers": ["User:admin"], "allowEveryoneIfNoAclFound": False}
-    project.config(clusters={"acl": {**cluster, "authorizer": declared}})
+    granted.config(clusters={"acl": {**cluster, "authorizer": declared}})
     assert can("User:admin", "delete", topic, code=0)["basis"] == "super_user"
     none = can("User:writer", "read", f"ConsumerGroup/{prefix}none", code=2)
     assert (none["basis"], none["super_users_known"]) == ("no_acl_of_resource", True)
 
 
-@pytest.mark.usefixtures("granted")
-def test_who_can_lists_principals_and_hosts(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
-    project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
-    listed = project.run("can", "anyone", "read", f"{prefix}orders.v1", "--format", "json").needs(0).json
+def test_who_can_lists_principals_and_hosts(granted: Project, prefix: str) -> None:
+    command = ("can", "anyone", "--format", "json")
+    listed, describe = (
+        granted.run(*command, operation, f"{prefix}orders.v1").needs(0).json
+        for operation in ("read", "describe")
+    )
     (grant,) = [each for each in listed["grants"] if each["principal"] != "User:*"]
     assert (grant["principal"], grant["hosts"], grant["except_hosts"]) == ("User:reader", ["*"], ["10.9.9.9"])
     assert [denied["host"] for denied in listed["denied"]] == ["10.9.9.9"]
-    describe = (
-        project.run("can", "anyone", "describe", f"{prefix}orders.v1", "--format", "json").needs(0).json
-    )
     assert describe["everyone"] is True
     assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
 

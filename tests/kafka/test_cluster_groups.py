@@ -97,55 +97,47 @@ def test_never_joined_is_true_until_first_member(
 # --- kinds of groups that no client of Python can describe -----------------------------------------
 
 
-def test_share_group_is_read_and_deleted(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
-    name = make_topic(real_cluster, f"{prefix}a", partitions=2)
-    produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
-    carry_out(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
-    with closing(ShareMember(kafka.bootstrap_servers, name, name)) as member:
-        member.join()
-
-        def look() -> Group:
-            member.beat()
-            return read(real_cluster, name)
-
-        message = eventually(look, lambda told: any(m.assignment for m in told.members))
-        assert (message.protocol, message.protocol_type, message.state) == ("share", "share", "Stable")
-        assert (message.assignor, message.coordinator, message.unread) == ("simple", 1, "")
-        assert [(m.id, m.instance_id, m.host) for m in message.members] == [(member.id, None, "127.0.0.1")]
-        assert message.members[0].assignment == {(name, 0), (name, 1)}
-        assert {(p.topic, p.partition, p.end) for p in message.positions} == {(name, 0, 5), (name, 1, 1)}
-        assert message.active
-        outcome = refusal(real_cluster, ResetOffsets(group(name), {(name, 0): 0}))
-        assert outcome.code == "NON_EMPTY_GROUP"
-        assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
-    message = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    assert (message.state, message.active) == ("Empty", False)
-    carry_out(real_cluster, DeleteGroup(group(name), configs=("share.auto.offset.reset",)))
-    eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
-
-
-def test_streams_group_is_read_and_deleted(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+@pytest.mark.parametrize(
+    ("protocol", "member_type", "config"),
+    [
+        ("share", ShareMember, {"share.auto.offset.reset": "earliest"}),
+        ("streams", StreamsMember, {"streams.initial.rebalance.delay.ms": "0"}),
+    ],
+)
+def test_share_or_streams_group_is_read_and_deleted(
+    kafka: DevCluster,
+    real_cluster: KafkaCluster,
+    prefix: str,
+    protocol: str,
+    member_type: type[ShareMember | StreamsMember],
+    config: dict[str, str],
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
-    produce(kafka.bootstrap_servers, name, {0: 5})
-    carry_out(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
-    with closing(StreamsMember(kafka.bootstrap_servers, name, name)) as member:
+    produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
+    carry_out(real_cluster, AlterConfigs(group(name), config))
+    with closing(member_type(kafka.bootstrap_servers, name, name)) as member:
         member.join()
 
         def look() -> Group:
             member.beat()
             return read(real_cluster, name)
 
-        message = eventually(look, lambda told: any(m.assignment for m in told.members))
-        assert (message.protocol, message.protocol_type, message.coordinator) == ("streams", "streams", 1)
-        assert message.unread == ""
-        assert [(m.id, m.instance_id, m.host) for m in message.members] == [(member.id, None, "127.0.0.1")]
-        assert message.members[0].assignment == {(name, 0), (name, 1)}
-        assert {(p.partition, p.committed, p.end) for p in message.positions} == {(0, None, 5), (1, None, 0)}
-        assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
-    eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    carry_out(real_cluster, DeleteGroup(group(name)))
+        joined = eventually(look, lambda told: any(m.assignment for m in told.members))
+        assert (joined.protocol, joined.protocol_type, joined.coordinator) == (protocol, protocol, 1)
+        assert (joined.unread, joined.active) == ("", True)
+        assert [(m.id, m.instance_id, m.host) for m in joined.members] == [(member.id, None, "127.0.0.1")]
+        assert joined.members[0].assignment == {(name, 0), (name, 1)}
+        assert {(p.topic, p.partition, p.end) for p in joined.positions} == {(name, 0, 5), (name, 1, 1)}
+        if protocol == "share":
+            assert (joined.assignor, joined.state) == ("simple", "Stable")
+        else:
+            assert {p.committed for p in joined.positions} == {None}
+        for operation in (ResetOffsets(group(name), {(name, 0): 0}), DeleteGroup(group(name))):
+            assert refusal(real_cluster, operation).code == "NON_EMPTY_GROUP"
+    left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
+    assert (left.state, left.active) == ("Empty", False)
+    carry_out(real_cluster, DeleteGroup(group(name), configs=(*config,)))
+    eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
 def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:

@@ -305,13 +305,8 @@ def test_both_clients_renew_expired_tokens(gate: Gate, endpoint: TokenEndpoint) 
         client = make_client(connection, Producer, {})
         assert client.list_topics(timeout=5).brokers
         assert len(endpoint.asked) == 1
-        for pause_s in (
-            0.7,
-            0.7,
-            0.7,
-            SESSION_S + 0.7,
-            *[0.7] * 5,
-        ):  # once, a session is over before it is renewed
+        # Once, a session is over before it is renewed.
+        for pause_s in (0.7, 0.7, 0.7, SESSION_S + 0.7, *[0.7] * 5):
             time.sleep(pause_s)
             assert connection.send(METADATA, [()])[0].brokers
             assert client.list_topics(timeout=5).brokers

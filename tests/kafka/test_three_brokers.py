@@ -18,14 +18,8 @@ from kafkaform.core.progress import Clock
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
 from kafkaform.plan import measuring
+from kafkaform.resources.replicas import moves
 from kafkaform.resources.replicas.layout import Assignment
-from kafkaform.resources.replicas.moves import (
-    MAX_THROTTLE_LIST_BYTES,
-    MoveOptions,
-    Rates,
-    ThrottledReplicas,
-    Throttles,
-)
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
@@ -51,8 +45,10 @@ def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
 def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
     """Somebody's move crawls at a rate of theirs: drift and plans show it, and estimates go by it."""
     moving, waiting = (three.prefix + name for name in ("moving", "waiting"))
-    listed = ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:3"}))
-    foreign = Throttles({1: Rates(leader=1_000), 3: Rates(follower=1_000)}, {moving: listed})
+    listed = moves.ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:3"}))
+    foreign = moves.Throttles(
+        {1: moves.Rates(leader=1_000), 3: moves.Rates(follower=1_000)}, {moving: listed}
+    )
     with connect(three.servers) as cluster:
         for name in (moving, waiting):
             place_topic(cluster, name, ((1,),))
@@ -185,7 +181,7 @@ def real(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 def crew_of(
     cluster: KafkaCluster, throttle_journal: ThrottleJournal | None = None, **options: object
 ) -> Crew:
-    given = MoveOptions(**{"throttle": None, **options})  # type: ignore[arg-type]
+    given = moves.MoveOptions(**{"throttle": None, **options})  # type: ignore[arg-type]
     crew = Crew(cluster, given, clock=Clock())
     if throttle_journal is not None:
         crew.throttle_journal = throttle_journal
@@ -245,37 +241,37 @@ def test_replica_moves_lose_no_records(real: KafkaCluster, kafka3: DevCluster, p
 def test_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
     name = "moves-long-list"
     place_topic(real, name, SINGLE)
-    entries = [f"{number:05d}:10001" for number in range(MAX_THROTTLE_LIST_BYTES // 12 + 1)]
-    fitting = ThrottledReplicas(frozenset(entries[:-1]))
-    real.set_throttles(Throttles({}, {name: fitting}))
+    entries = [f"{number:05d}:10001" for number in range(moves.MAX_THROTTLE_LIST_BYTES // 12 + 1)]
+    fitting = moves.ThrottledReplicas(frozenset(entries[:-1]))
+    real.set_throttles(moves.Throttles({}, {name: fitting}))
     assert real.throttles([name]).replicas == {name: fitting}
-    replicas = ThrottledReplicas(frozenset(entries[-1:]))
+    replicas = moves.ThrottledReplicas(frozenset(entries[-1:]))
     with pytest.raises(RequestRejected, match="32767 bytes"):
-        real.set_throttles(Throttles({}, {name: replicas}))
-    real.clear_throttles(Throttles({}, {name: fitting}))
+        real.set_throttles(moves.Throttles({}, {name: replicas}))
+    real.clear_throttles(moves.Throttles({}, {name: fitting}))
 
 
 # --- `kafkaform import` on a real Kafka: what other tools made becomes manifests whose plan is empty ---
 
 
-def test_plan_of_imported_topics_and_groups_is_empty(kafka3: DevCluster, prefix: str, tmp_path: Path) -> None:
+def test_plan_of_imported_topics_and_groups_is_empty(three: Project) -> None:
     """Of topics as Kafka's own tools make them, with every shape of configs, on one and two brokers."""
-    project = Project(tmp_path, kafka3.bootstrap_servers, prefix)
+    prefix = three.prefix
     topics = [
         NewTopic(f"{prefix}{number:03}", 1 + number % 3, 1 + number % 2, config=VARIED[number % len(VARIED)])
         for number in range(3 * len(VARIED))
     ]
-    admin, names = admin_client(project.servers), {topic.topic for topic in topics}
+    admin, names = admin_client(three.servers), {topic.topic for topic in topics}
     for future in admin.create_topics(topics, request_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
     eventually(lambda: {*admin.list_topics(timeout=TIMEOUT_S).topics}, lambda found: names <= found)
-    commit(project.servers, f"{prefix}shop/eu 1", {(f"{prefix}000", 0): 0})
-    call = project.run("import", "--match", f"{prefix}*").needs(0)
+    commit(three.servers, f"{prefix}shop/eu 1", {(f"{prefix}000", 0): 0})
+    call = three.run("import", "--match", f"{prefix}*").needs(0)
     assert call.out.startswith(f"Written: {len(topics)} topics and 1 group in {len(topics) + 1} files ")
-    plan = project.run("plan", "--format", "json", "--detailed-exitcode").needs(0).json
+    plan = three.run("plan", "--format", "json", "--detailed-exitcode").needs(0).json
     assert (plan["changes"], plan["undeclared"], plan["unknown"]) == ([], [], [])
     assert plan["summary"]["unchanged"] == len(topics) + 1
-    files = (project.folder / "topics").rglob("*.yaml")
+    files = (three.folder / "topics").rglob("*.yaml")
     assert {line for file in files for line in file.read_text("utf-8").splitlines() if "Factor" in line} == {
         "  replicationFactor: 1",
         "  replicationFactor: 2",
@@ -292,12 +288,9 @@ def test_plan_of_imported_topics_and_groups_is_empty(kafka3: DevCluster, prefix:
         *("offset reset", "replication factor", "rebalance"),
     ],
 )
-def test_journey_meets_no_limit(
-    kafka3: DevCluster, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_journey_meets_no_limit(three: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(measuring, "WATCH_S", 0.0)  # no consumer by assign() is about
-    servers = kafka3.bootstrap_servers
-    assert take(name, Site(Project(tmp_path, servers, prefix), servers)) == "yes"
+    assert take(name, Site(three, three.servers)) == "yes"
 
 
 # --- commands while a broker is down: what cannot be read is named, and is not taken for nothing ---
@@ -316,10 +309,9 @@ def outage() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def project(tmp_path: Path, kafka3: DevCluster, prefix: str, outage: ExitStack) -> Project:
+def project(three: Project, kafka3: DevCluster, outage: ExitStack) -> Project:
     """A topic of six partitions with one replica each and data in all of them; broker 3 is down."""
-    made = Project(tmp_path, kafka3.bootstrap_servers, prefix)
-    name = made.topic("a", partitions=6, retention="7d")
+    name = three.topic("a", partitions=6, retention="7d")
     places = ((1,), (2,), (3,), (1,), (2,), (3,))
     with connect(kafka3.bootstrap_servers) as cluster:
         make_topic(cluster, name, 6, 1, places, retention_ms="604800000")
@@ -333,7 +325,7 @@ def project(tmp_path: Path, kafka3: DevCluster, prefix: str, outage: ExitStack) 
     with connect(kafka3.bootstrap_servers) as cluster:
         spans = [(name, number) for number in range(6)]
         eventually(lambda: cluster.log_spans(spans), lambda found: len(found) == 4)
-    return made
+    return three
 
 
 def cut(project: Project, *consents: str) -> None:

@@ -17,16 +17,7 @@ from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.error_codes import ErrorCode, name_code
 from kafkaform.cluster.wire.message_schema import RequestType
-from kafkaform.core import lock
-from kafkaform.core.errors import (
-    ClusterError,
-    LockHeld,
-    LockLost,
-    NotOffered,
-    PermissionDenied,
-    RequestRejected,
-    Unreachable,
-)
+from kafkaform.core import errors, lock
 from kafkaform.core.lock import NAME, REMIND_S, RETRY_S, Holder, acquire_lock, format_holder, parse_holder
 from kafkaform.core.progress import silent
 from tests.support.plans.scenes import FakeClock
@@ -153,7 +144,7 @@ def test_waiting_lock_repeats_holder() -> None:
 def test_lock_waiting_ends_at_timeout() -> None:
     assert Contention(10).acquire(10) == "mine"
     scene = Contention(60)
-    with pytest.raises(LockHeld) as caught:
+    with pytest.raises(errors.LockHeld) as caught:
         scene.acquire(10.2)
     assert scene.waited == pytest.approx(10.2)
     assert caught.value.message.startswith("the lock of the cluster is held by alice@ci-3")
@@ -165,7 +156,7 @@ def test_lock_waiting_ends_at_timeout() -> None:
 
 def test_zero_timeout_tries_once() -> None:
     scene = Contention(1)
-    with pytest.raises(LockHeld) as caught:
+    with pytest.raises(errors.LockHeld) as caught:
         scene.acquire(0)
     assert (scene.attempts, scene.said, scene.time.naps) == (1, [], [])
     assert "waited" not in caught.value.message
@@ -309,7 +300,7 @@ def test_member_joins_or_leaves_by_response(played: Played, membership: Membersh
 
 def test_unfenced_commits_refuse_lock(played: Played, membership: Membership) -> None:
     played.fencing = False
-    with pytest.raises(RequestRejected, match="of any client") as caught:
+    with pytest.raises(errors.RequestRejected, match="of any client") as caught:
         membership.join("hello")
     assert "--no-lock" in (caught.value.hint or "")
     assert played.asked[-1] == "LeaveGroup"
@@ -317,7 +308,8 @@ def test_unfenced_commits_refuse_lock(played: Played, membership: Membership) ->
 
 @pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "OffsetCommit", "FindCoordinator"])
 @pytest.mark.parametrize(
-    "answer", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ClusterError("failed")]
+    "answer",
+    [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, errors.ClusterError("failed")],
 )
 def test_moved_coordinator_is_found_again(
     played: Played, membership: Membership, request_name: str, answer: Any
@@ -339,7 +331,7 @@ def test_forming_group_is_held_by_other_member(
     if member == OTHER:
         assert not membership.join("hello")
     else:
-        with pytest.raises(Unreachable, match="did not answer"):
+        with pytest.raises(errors.Unreachable, match="did not answer"):
             membership.join("hello")
 
 
@@ -348,7 +340,7 @@ def test_removed_member_loses_lock(played: Played, membership: Membership, code:
     assert membership.join("hello")
     played.scripted["OffsetCommit"] = [code]
     for _ in range(2):
-        with pytest.raises(LockLost, match=name_code(code)):
+        with pytest.raises(errors.LockLost, match=name_code(code)):
             membership.prove()
 
 
@@ -359,7 +351,7 @@ def test_refused_heartbeat_loses_the_lock(
     played.scripted["Heartbeat"] = [
         ErrorCode.REBALANCE_IN_PROGRESS,  # as while somebody waits: it is a member all the same
         ErrorCode.NOT_COORDINATOR,
-        ClusterError("the connection failed"),
+        errors.ClusterError("the connection failed"),
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
     assert membership.join("hello")
@@ -367,25 +359,25 @@ def test_refused_heartbeat_loses_the_lock(
     while membership._lost is None and time.monotonic() < deadline:
         time.sleep(0.001)
     assert played.scripted["Heartbeat"] == []
-    with pytest.raises(LockLost, match="its session ended"):
+    with pytest.raises(errors.LockLost, match="its session ended"):
         membership.prove()
 
 
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, PermissionDenied, "Read on group __kafkaform_lock"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, errors.PermissionDenied, "Read on group __kafkaform_lock"),
         # As where brokers allow no session of that length (group.max.session.timeout.ms).
-        (ErrorCode.INVALID_SESSION_TIMEOUT, RequestRejected, "session timeout"),
+        (ErrorCode.INVALID_SESSION_TIMEOUT, errors.RequestRejected, "session timeout"),
     ],
 )
 def test_refused_join_gives_reason(
-    played: Played, membership: Membership, code: ErrorCode, error: type[ClusterError], said: str
+    played: Played, membership: Membership, code: ErrorCode, error: type[errors.ClusterError], said: str
 ) -> None:
     played.scripted["JoinGroup"] = [code]
     with pytest.raises(error, match=said) as caught:
         membership.join("hello")
-    assert error is RequestRejected or "__kafkaform_lock" in (caught.value.hint or "")
+    assert error is errors.RequestRejected or "__kafkaform_lock" in (caught.value.hint or "")
     assert "LeaveGroup" not in played.asked
 
 
@@ -394,8 +386,8 @@ def test_silent_coordinator_loses_the_lock(
 ) -> None:
     assert membership.join("hello")
     monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.0)
-    played.scripted["OffsetCommit"] = [ClusterError("the connection failed")] * 1_000
-    with pytest.raises(LockLost, match="NETWORK_EXCEPTION"):
+    played.scripted["OffsetCommit"] = [errors.ClusterError("the connection failed")] * 1_000
+    with pytest.raises(errors.LockLost, match="NETWORK_EXCEPTION"):
         membership.prove()
 
 
@@ -405,11 +397,11 @@ def test_missing_group_protocol_fails_immediately(played: Played, monkeypatch: p
             return cast("Brokers", played)
 
     monkeypatch.setattr(kafka_lock, "_make_topic", lambda _: None)
-    played.scripted["JoinGroup"] = [NotOffered("JoinGroup")]
+    played.scripted["JoinGroup"] = [errors.NotOffered("JoinGroup")]
     connection = cast("Connection", Connected())
     begun = time.monotonic()
     with (
-        pytest.raises(NotOffered, match="JoinGroup") as caught,
+        pytest.raises(errors.NotOffered, match="JoinGroup") as caught,
         kafka_lock.lock(connection, Holder("me"), timeout_s=60, tell=silent),
     ):
         raise AssertionError

@@ -173,8 +173,8 @@ def test_who_can_lists_principals_and_hosts(granted: Project, prefix: str) -> No
     assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
 
 
-def test_access_needs_an_authorizer_and_the_right(kafka: DevCluster, account: MakeAccount) -> None:
-    with connect(kafka.bootstrap_servers) as cluster, pytest.raises(NotOffered):
+def test_access_needs_an_authorizer_and_the_right(servers: str, account: MakeAccount) -> None:
+    with connect(servers) as cluster, pytest.raises(NotOffered):
         cluster.access()
     with pytest.raises(PermissionDenied) as denied:
         account().cluster.access()

@@ -14,7 +14,6 @@ from kafkaform.apply import executor
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.lock import Holder
 from kafkaform.core.operations import batches
-from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.results import to_json
 from tests.support.cli.kills import AUDITED, Kill, run_killed_apply
 from tests.support.cli.project import Project, Terminal, environment, manifest, run_in_process
@@ -117,19 +116,14 @@ TEN = 10
 LOCKED = {"KAFKAFORM_LOCK": "true"}
 
 
-def test_concurrent_applies_lose_no_changes(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
-) -> None:
+def test_concurrent_applies_lose_no_changes(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     """Each reads how many partitions a topic has, and adds one: two at once would both add the same one."""
     name, at_work = f"{prefix}a", Lock()
     assert executor.apply(plan_for(real_cluster, declare_topic(name)), real_cluster).complete
     start = eventually(lambda: real_cluster.partition_counts([name]), bool)[name]
 
     def add_one(number: int) -> bool:
-        with (
-            connect(kafka.bootstrap_servers) as mine,
-            hold(mine, Holder(f"number {number}"), 3 * TIMEOUT_S) as guard,
-        ):
+        with connect(servers) as mine, hold(mine, Holder(f"number {number}"), 3 * TIMEOUT_S) as guard:
             assert at_work.acquire(blocking=False), "two are at work"
             before = mine.partition_counts([name])[name]
             report = executor.apply(

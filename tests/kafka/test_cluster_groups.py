@@ -52,10 +52,10 @@ def read(cluster: KafkaCluster, name: str) -> Group:
 # --- members and lag -------------------------------------------------------------------------------
 
 
-def test_group_using_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_using_assign_looks_empty(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
-    produce(kafka.bootstrap_servers, name, {0: 3})
-    client = consumer(kafka.bootstrap_servers, name)
+    produce(servers, name, {0: 3})
+    client = consumer(servers, name)
     with closing(client):
         client.assign([TopicPartition(name, 0, 0)])
         message = client.poll(TIMEOUT_S)
@@ -80,13 +80,13 @@ def test_group_using_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCl
     ],
 )
 def test_never_joined_is_true_until_first_member(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
+    servers: str, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
     carry_out(real_cluster, CommitInitialOffsets(group(name), {name: "earliest"}))
     assert read(real_cluster, name).never_joined
     static = {"group_instance_id": "static-1", **properties}
-    with join_members(kafka.bootstrap_servers, name, name, protocol, **static):
+    with join_members(servers, name, name, protocol, **static):
         joined = read(real_cluster, name)
     assert not joined.never_joined
     assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "app-0")]
@@ -105,7 +105,7 @@ def test_never_joined_is_true_until_first_member(
     ],
 )
 def test_share_or_streams_group_is_read_and_deleted(
-    kafka: DevCluster,
+    servers: str,
     real_cluster: KafkaCluster,
     prefix: str,
     protocol: str,
@@ -113,9 +113,9 @@ def test_share_or_streams_group_is_read_and_deleted(
     config: dict[str, str],
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
-    produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
+    produce(servers, name, {0: 5, 1: 1})
     carry_out(real_cluster, AlterConfigs(group(name), config))
-    with closing(member_type(kafka.bootstrap_servers, name, name)) as member:
+    with closing(member_type(servers, name, name)) as member:
         member.join()
 
         def look() -> Group:
@@ -140,9 +140,9 @@ def test_share_or_streams_group_is_read_and_deleted(
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
-def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_connect_group_is_read(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     """librdkafka refuses to describe the groups of Kafka Connect."""
-    with closing(ConnectWorker(kafka.bootstrap_servers, f"{prefix}connect", prefix)) as worker:
+    with closing(ConnectWorker(servers, f"{prefix}connect", prefix)) as worker:
         worker.join()
         reading = read(real_cluster, worker.group)
     assert (reading.protocol, reading.protocol_type, reading.unread) == ("classic", "connect", "")
@@ -151,18 +151,18 @@ def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, pr
 
 
 def test_initial_offsets_suit_streams_group_but_not_share_group(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+    servers: str, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
-    produce(kafka.bootstrap_servers, name, {0: 5})
+    produce(servers, name, {0: 5})
     groups = {kind: f"{prefix}{kind}" for kind in ("share", "streams")}
     for each in groups.values():
         carry_out(real_cluster, CommitInitialOffsets(group(each), {name: "latest"}))
-    with closing(StreamsMember(kafka.bootstrap_servers, groups["streams"], name)) as member:
+    with closing(StreamsMember(servers, groups["streams"], name)) as member:
         member.join()
         reading = read(real_cluster, groups["streams"])
         assert (reading.protocol, reading.committed) == ("streams", {(name, 0): 5})
-    share = ShareMember(kafka.bootstrap_servers, groups["share"], name)
+    share = ShareMember(servers, groups["share"], name)
     assert share.beat()[0] != 0
     assert read(real_cluster, groups["share"]).protocol == "classic"
     share.close()

@@ -174,17 +174,17 @@ def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: Kafka
     eventually(three.facts, lambda found: found == before)
 
 
-def test_cluster_wide_config_is_default(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_cluster_wide_config_is_default(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
-    alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", "2000000")
+    alter_all_brokers(servers, "message.max.bytes", "2000000")
     try:
         changed = eventually(
             real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") == "2000000"
         )
         observed = real_cluster.observe([topic(f"{prefix}a")]).resources[topic(f"{prefix}a")]
     finally:
-        alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", None)
+        alter_all_brokers(servers, "message.max.bytes", None)
     assert changed.diagnostics == ()
     assert observed.effective["config.max.message.bytes"] == "2000000"
     assert "config.max.message.bytes" not in observed.state
@@ -263,15 +263,15 @@ def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
     return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
 
 
-def test_throttle_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
+def test_throttle_rates_of_all_brokers_are_read(servers: str) -> None:
     rate = "leader.replication.throttled.rate"
-    with connect(kafka.bootstrap_servers) as cluster:
+    with connect(servers) as cluster:
         assert cluster.throttle_configs([]) == ()
-        alter_all_brokers(kafka.bootstrap_servers, rate, "1000000")
+        alter_all_brokers(servers, rate, "1000000")
         try:
             found = eventually(lambda: cluster.throttle_configs([]), bool)
         finally:
-            alter_all_brokers(kafka.bootstrap_servers, rate, None)
+            alter_all_brokers(servers, rate, None)
         assert found == (ThrottleConfigs("brokers", "", {rate: "1000000"}),)
         eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
 
@@ -304,7 +304,7 @@ def test_health_lists_unauthorized_parts_as_unread(account: MakeAccount, prefix:
 
 
 def test_expected_topics_are_read_once(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+    servers: str, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]
     creates = [CreateTopic(ref, 1, 1, {"retention.ms": str(n)}) for n, ref in enumerate(refs)]
@@ -320,7 +320,7 @@ def test_expected_topics_are_read_once(
 
     monkeypatch.setattr(TopicRequests, "configs", watch)
     monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.BATCH", 10)
-    with connect(kafka.bootstrap_servers) as cluster:
+    with connect(servers) as cluster:
         expect = cluster.prefetch()
         for ref in (*refs[:25], absent, group):
             expect(ref)

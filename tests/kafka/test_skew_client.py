@@ -21,10 +21,10 @@ PARTITIONS = 3
 BEGIN = int(time.time() * 1000) - 3_600_000
 
 
-def test_spans_match_other_clients(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
+def test_spans_match_other_clients(servers: str, prefix: str, real_cluster: Any) -> None:
     topic, missing = f"{prefix}a", f"{prefix}none"
-    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
-    admin = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers})
+    fill_topic(servers, topic, RECORDS, BEGIN)
+    admin = OffsetReader({"bootstrap.servers": servers})
     theirs = real_cluster.log_spans([(topic, number) for number in range(PARTITIONS)])
     spans, failed = admin.spans([topic, missing])
     assert [(topic, span.partition, span.start, span.end) for span in spans.pop(topic)] == [
@@ -52,15 +52,15 @@ def test_spans_match_other_clients(kafka: DevCluster, prefix: str, real_cluster:
     assert admin.cluster_id() == real_cluster.facts().cluster_id
 
 
-def test_spans_end_before_an_open_transaction(kafka: DevCluster, prefix: str) -> None:
+def test_spans_end_before_an_open_transaction(servers: str, prefix: str) -> None:
     topic = f"{prefix}a"
-    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
-    writer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    fill_topic(servers, topic, RECORDS, BEGIN)
+    writer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
     writer.init_transactions(TIMEOUT_S)
     writer.begin_transaction()
     writer.produce(topic, b"v", key=b"open", partition=0)
     assert writer.flush(TIMEOUT_S) == 0
-    spans, _ = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])
+    spans, _ = OffsetReader({"bootstrap.servers": servers}).spans([topic])
     assert sum(span.records for span in spans[topic]) == RECORDS
     writer.abort_transaction(TIMEOUT_S)
 

@@ -11,7 +11,6 @@ from kafkaform.cluster.wire import group_messages, large_responses, messages
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.values import replace
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.clusters.responses import read_or_refuse
 
 NOBODY = "nobody-is-here"
@@ -70,8 +69,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def connection(kafka: DevCluster) -> Iterator[Connection]:
-    given = {"bootstrap.servers": kafka.bootstrap_servers}
+def connection(servers: str) -> Iterator[Connection]:
+    given = {"bootstrap.servers": servers}
     with closing(Connection(to_librdkafka(given), lambda: to_transport(given))) as made:
         yield made
 

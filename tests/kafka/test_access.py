@@ -92,12 +92,7 @@ def test_rights_match_broker_decisions(kafka_acl: DevCluster, account: MakeAccou
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():
         future.result(TIMEOUT_S)
     accounts = [account() for _ in range(4)]
-    clients = {
-        f"User:{each.properties['sasl.username']}": AdminClient(
-            {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **each.properties}
-        )
-        for each in accounts
-    }
+    clients = {each.principal: AdminClient({**each.client}) for each in accounts}
     seen = 0
     for _ in range(25):
         acls = draw_acls(draw, prefix, topics, list(clients))
@@ -181,6 +176,5 @@ def test_access_needs_an_authorizer_and_the_right(servers: str, account: MakeAcc
     assert str(denied.value.right) == "Describe on the cluster"
     reader = account("CLUSTER:kafka-cluster:DESCRIBE", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
     reading = reader.cluster.access()
-    principal = f"User:{reader.properties['sasl.username']}"
-    assert reading.settings == AuthorizerSettings(None, None, principal)
+    assert reading.settings == AuthorizerSettings(None, None, reader.principal)
     assert reading.acls

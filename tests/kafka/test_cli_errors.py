@@ -1,5 +1,7 @@
-"""Errors and `kafkaform status` on the command line: one line, a hint, no secret, nothing hidden."""
+"""What the command line shows, and what it hides: errors, the status, and plans without secrets."""
 
+import json
+import re
 import signal
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, plain
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, eventually
 from tests.support.clusters.topics import make_topic
 
@@ -99,15 +102,14 @@ def orders(project: Project, real_cluster: KafkaCluster) -> str:
 
 
 def test_account_without_rights_gets_error_naming_hidden_kinds(
-    account: MakeAccount, kafka_acl: DevCluster, prefix: str, tmp_path: Path
+    secured: Project, account: MakeAccount, tmp_path: Path
 ) -> None:
-    blind = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
     where = ("--command-config", account().write_java_properties(tmp_path))
     for command_line, kinds in (
         (("status",), "topic or group"),
         (("import", "--out", str(tmp_path / "new")), "topic, group, quota, user, access or subject"),
     ):
-        call = blind.run(*command_line, *where).needs(1)
+        call = secured.run(*command_line, *where).needs(1)
         assert f"no {kinds} is visible to this account: " in call.err
     assert not (tmp_path / "new").exists()
 
@@ -136,3 +138,48 @@ def test_watch_in_pipe_prints_block_per_refresh(project: Project, orders: str) -
         _, output = process.communicate(timeout=TIMEOUT_S)
         expected = f"cluster {project.servers} · no kafkaform.yaml found\n"
         assert (process.returncode, output) == (0, expected if form == "text" else "")
+
+
+def test_no_secret_is_in_a_plan(
+    secured: Project, account: MakeAccount, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    login = account(f"TOPIC:{secured.prefix}*:ALL", "CLUSTER:kafka-cluster:DESCRIBE").properties
+    keys = tmp_path_factory.mktemp("keys")
+    private, _ = write_keys(keys, "ci")
+    (keys / "user").write_text(login["sasl.username"])
+    client = {
+        **login,
+        "bootstrap.servers": "${env:BROKERS}",
+        "sasl.username": f"${{file:{keys / 'user'}}}",
+        "sasl.password": "${env:BROKER_PASSWORD}",
+        "client.id": "plain-client-id",
+    }
+    secured.topic("orders", partitions=2)
+    secured.config(clusters={"dev": {"client": client}})
+    env = {
+        "BROKERS": secured.servers,
+        "BROKER_PASSWORD": login["sasl.password"],
+        "KAFKAFORM_SIGN_KEY": private.read_text(),
+        "KAFKAFORM_SIGN_KEY_PASSPHRASE": "open sesame",
+        "OTHER_TOKEN": "a token of somebody",
+    }
+    made = secured.run("plan", "--out", "plan.json", "--format", "json", "-v", env=env).needs(0)
+    shown = secured.run("show", "plan.json").needs(0)
+    debug = secured.process("--debug", "plan", env=env).needs(0)
+    assert re.search(r"\.broker_socket: 127\.0\.0\.1:\d+: DescribeConfigs v1, sent [\d,]+ bytes", debug.err)
+    assert login["sasl.password"] not in debug.both
+    plan = (secured.folder / "plan.json").read_text()
+    assert json.loads(plan)["changes"][0]["name"] == f"{secured.prefix}orders"
+    assert "signature" in json.loads(plan)
+    secrets = [
+        login["sasl.username"],
+        login["sasl.password"],
+        "BROKER_PASSWORD",
+        "plain-client-id",
+        secured.servers,
+        *private.read_text().splitlines(),
+        "open sesame",
+        "a token of somebody",
+    ]
+    for text in (plan, made.both, shown.both):
+        assert [secret for secret in secrets if secret in text] == []

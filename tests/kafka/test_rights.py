@@ -77,7 +77,7 @@ class Owned:
     def build_access_project(self, **spec: object) -> Project:
         """The same of an account that has what an Access manifest declares."""
         account = self.account()
-        spec["principals"] = [f"User:{account.properties['sasl.username']}"]
+        spec["principals"] = [account.principal]
         # Without that, the first ACL of a resource would be refused: it closes it for the one who applies.
         administrator = Project(self.folder / "access", self.owner.servers, self.prefix)
         administrator.config(

@@ -85,11 +85,15 @@ def read(kafka: Mapping[str, str], topic: str, records: int, patience_s: float =
         consumer.close()
 
 
-def test_reading_needs_no_group_right(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
-    reader = account(f"TOPIC:{topic}:READ").properties
-    kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
+@pytest.fixture
+def topic(kafka_acl: DevCluster, prefix: str) -> str:
+    """A topic with records, where accounts log in."""
+    fill_topic(kafka_acl.bootstrap_servers, f"{prefix}a", RECORDS, BEGIN)
+    return f"{prefix}a"
+
+
+def test_reading_needs_no_group_right(account: MakeAccount, topic: str) -> None:
+    kafka = account(f"TOPIC:{topic}:READ").client
     admin = OffsetReader(kafka)
     spans, failed = admin.spans([topic])
     assert (sum(span.records for span in spans[topic]), failed) == (RECORDS, {})
@@ -104,25 +108,17 @@ def test_reading_needs_no_group_right(kafka_acl: DevCluster, account: MakeAccoun
     )
 
 
-def test_topic_with_unreadable_configs_counts_as_unread(
-    kafka_acl: DevCluster, account: MakeAccount, prefix: str
-) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
+def test_topic_with_unreadable_configs_counts_as_unread(account: MakeAccount, topic: str) -> None:
     rights = [f"TOPIC:{topic}:{right}" for right in ("DESCRIBE", "READ")]
     sees = choose(account(*rights).cluster, [topic], (), ())
     assert (sees.unread, sees.compacted, dict(sees.retention_bytes)) == (frozenset({topic}), frozenset(), {})
     assert (dict(sees.topics), dict(sees.failed)) == ({topic: PARTITIONS}, {})
-    assert choose(account(*rights).cluster, [f"{prefix}*"], (), ()).unread == {topic}
+    assert choose(account(*rights).cluster, [f"{topic}*"], (), ()).unread == {topic}
     knows = choose(account(*rights, f"TOPIC:{topic}:DESCRIBE_CONFIGS").cluster, [topic], (), ())
     assert (knows.unread, dict(knows.retention_bytes)) == (frozenset(), {topic: -1})
 
 
-def test_transactions_are_visible_with_read_right_only(
-    kafka_acl: DevCluster, account: MakeAccount, prefix: str
-) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
+def test_transactions_are_visible_with_read_right_only(account: MakeAccount, topic: str) -> None:
     cluster = account(f"TOPIC:{topic}:DESCRIBE").cluster
     assert cluster.transactional([(topic, 0)]) == {}
     (found,) = read_arrivals(cluster, {topic: PARTITIONS}, int(time.time() * 1000))
@@ -132,11 +128,9 @@ def test_transactions_are_visible_with_read_right_only(
 
 
 def test_refused_reading_has_reason_without_password(
-    kafka_acl: DevCluster, account: MakeAccount, prefix: str, monkeypatch: pytest.MonkeyPatch
+    account: MakeAccount, topic: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
-    blind = {**account(f"TOPIC:{topic}:DESCRIBE").properties, **servers}
+    blind = account(f"TOPIC:{topic}:DESCRIBE").client
     wrong = {**blind, "sasl.password": "wrong-hunter2"}
     for kafka, message in (
         (blind, f"this account may not read topic {topic}"),

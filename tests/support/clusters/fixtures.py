@@ -224,6 +224,10 @@ class Account:
     def client(self) -> dict[str, str]:
         return {"bootstrap.servers": self.servers, **self.properties}
 
+    @property
+    def principal(self) -> str:
+        return f"User:{self.properties['sasl.username']}"
+
     def write_java_properties(self, folder: Path, password: str | None = None) -> Path:
         """Write client.properties, as Kafka's own tools take them, in a folder."""
         user, known = self.properties["sasl.username"], self.properties["sasl.password"]

@@ -172,9 +172,6 @@ def test_no_output_contains_password_or_derived_secret(
         assert found == []
 
 
-# --- each kind goes through the whole command line, on a broker with an authorizer and SCRAM listeners ---
-
-
 RIGHTS = ("CLUSTER:kafka-cluster:ALL", "TOPIC:*:ALL", "GROUP:*:ALL")
 
 

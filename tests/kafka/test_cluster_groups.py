@@ -49,9 +49,6 @@ def read(cluster: KafkaCluster, name: str) -> Group:
     return cluster.groups([name]).groups[name]
 
 
-# --- members and lag -------------------------------------------------------------------------------
-
-
 def test_group_using_assign_looks_empty(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
     produce(servers, name, {0: 3})
@@ -92,9 +89,6 @@ def test_never_joined_is_true_until_first_member(
     assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "app-0")]
     left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
     assert (left.state, left.never_joined) == ("Empty", False)
-
-
-# --- kinds of groups that no client of Python can describe -----------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -166,9 +160,6 @@ def test_initial_offsets_suit_streams_group_but_not_share_group(
     assert share.beat()[0] != 0
     assert read(real_cluster, groups["share"]).protocol == "classic"
     share.close()
-
-
-# --- first offsets ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -302,9 +293,6 @@ def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: 
         assert restarted
 
 
-# --- resets ----------------------------------------------------------------------------------------
-
-
 def test_partitions_without_a_right_are_named(
     kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
@@ -321,15 +309,9 @@ def test_partitions_without_a_right_are_named(
         assert read(owner, prefix).committed == {(names[0], 0): 0, (names[0], 1): 0}
 
 
-# --- configs, and groups as resources --------------------------------------------------------------
-
-
 def test_fake_config_defaults_match_broker(kafka_acl: DevCluster) -> None:
     with connect(kafka_acl.bootstrap_servers) as cluster:
         assert cluster.facts().config_defaults == MemoryCluster().facts().config_defaults  # of every kind
-
-
-# --- what this account, or this client, cannot see -------------------------------------------------
 
 
 def test_unauthorized_groups_are_invisible(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
@@ -375,9 +357,6 @@ def test_group_with_unauthorized_topic_is_read(
         reading = read(few, prefix)
         assert {p.topic for p in reading.positions} >= {f"{prefix}a"}
         assert reading.lag == 0
-
-
-# --- several brokers -------------------------------------------------------------------------------
 
 
 def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str) -> None:

@@ -43,18 +43,12 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-# --- getting through -------------------------------------------------------------------------------
-
-
 def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     impossible = [topic("a b"), topic(".."), topic("x" * 250), topic("ä")]
     observation = real_cluster.observe([*impossible, topic(f"{prefix}a")])
     assert observation.resources.keys() == {topic(f"{prefix}a")}
     assert not observation.invisible
-
-
-# --- rights ----------------------------------------------------------------------------------------
 
 
 def test_missing_topic_without_rights_is_unknown(account: MakeAccount, prefix: str) -> None:
@@ -152,9 +146,6 @@ def test_rights_to_move_replicas_are_enough(acl: KafkaCluster, account: MakeAcco
     assert mover.elect_leaders([partition]) == {partition: None}
     mover.clear_throttles(throttles)
     assert not eventually(lambda: mover.throttles([a.name]), lambda found: not found)
-
-
-# --- replicas --------------------------------------------------------------------------------------
 
 
 def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: KafkaCluster) -> None:
@@ -256,9 +247,6 @@ def test_topic_not_opened_yet_has_size_0(
     assert real_cluster.sizes([observed]) == {ref: DataSize(0, 2)}
 
 
-# --- the health of a real cluster, as it is read ---
-
-
 def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
     return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
 
@@ -298,9 +286,6 @@ def test_health_lists_unauthorized_parts_as_unread(account: MakeAccount, prefix:
     complete = eventually(all_of_it.health, lambda read: len(select_partitions(read, prefix)) == 2)
     assert dict(complete.unread) == {}
     assert complete.quorum is not None
-
-
-# --- reading ahead gives what reading gives, once; what goes wrong is told where it is asked for ---
 
 
 def test_expected_topics_are_read_once(

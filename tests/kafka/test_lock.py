@@ -61,9 +61,6 @@ def cluster(broker: DevCluster) -> Iterator[KafkaCluster]:
         yield real
 
 
-# --- who is at the other end -----------------------------------------------------------------------
-
-
 def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: KafkaCluster) -> None:
     with hold(cluster, ALICE) as guard:
         guard()
@@ -179,9 +176,6 @@ def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: py
             guard()
 
 
-# --- frozen and killed -----------------------------------------------------------------------------
-
-
 def test_frozen_or_killed_holder_sends_no_further_changes(
     broker: DevCluster, cluster: KafkaCluster, prefix: str
 ) -> None:
@@ -255,9 +249,6 @@ def test_frozen_holder_completes_one_request_at_most(broker: DevCluster, prefix:
         assert len(after - before - {f"{prefix}sentinel"}) in {0, 1}
 
 
-# --- brokers that go and come ----------------------------------------------------------------------
-
-
 def test_lock_survives_restart_but_not_silence(broker: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 45)  # time for the restart, however busy the machine is
     soon = {"reconnect.backoff.max.ms": "500"}
@@ -278,9 +269,6 @@ def test_lock_survives_restart_but_not_silence(broker: DevCluster, monkeypatch: 
                 guard()
         finally:
             os.kill(node.pid, signal.SIGCONT)
-
-
-# --- who may have it -------------------------------------------------------------------------------
 
 
 @pytest.fixture(

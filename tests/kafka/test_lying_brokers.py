@@ -113,9 +113,6 @@ def test_unreadable_reassignments_are_noted(kafka: DevCluster, prefix: str, tmp_
     assert f"{address}: malformed answer to ListPartitionReassignments v0" in note
 
 
-# --- changes that are acknowledged and not made --------------------------------------------------------
-
-
 def test_acknowledged_but_invisible_change_is_in_doubt(
     kafka: DevCluster, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

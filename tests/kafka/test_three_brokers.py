@@ -76,9 +76,6 @@ def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
             cluster.clear_throttles(foreign)
 
 
-# --- moves onto disks that cannot hold them, on real brokers ---
-
-
 def holding(project: Project, name: str, records: int) -> str:
     """A topic with one replica on broker 1 that holds so many records."""
     full = project.prefix + name
@@ -160,9 +157,6 @@ def test_small_disk_is_not_filled(tmp_path: Path) -> None:
             assert now_on(real, name) == ((1,),)
             eventually(lambda: now_on(real, small), lambda found: {*found[0]} == {1, 2})
             assert {broker.id for broker in real.layout().brokers} == {1, 2}
-
-
-# --- moving replicas on three real brokers in three racks ---
 
 
 SINGLE: Assignment = ((1,), (2,), (3,))
@@ -251,9 +245,6 @@ def test_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
     real.clear_throttles(moves.Throttles({}, {name: fitting}))
 
 
-# --- `kafkaform import` on a real Kafka: what other tools made becomes manifests whose plan is empty ---
-
-
 def test_plan_of_imported_topics_and_groups_is_empty(three: Project) -> None:
     """Of topics as Kafka's own tools make them, with every shape of configs, on one and two brokers."""
     prefix = three.prefix
@@ -278,9 +269,6 @@ def test_plan_of_imported_topics_and_groups_is_empty(three: Project) -> None:
     }
 
 
-# --- main journeys on the newest version: tests/versions takes all of them on others ---
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -291,9 +279,6 @@ def test_plan_of_imported_topics_and_groups_is_empty(three: Project) -> None:
 def test_journey_meets_no_limit(three: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(measuring, "WATCH_S", 0.0)  # no consumer by assign() is about
     assert take(name, Site(three, three.servers)) == "yes"
-
-
-# --- commands while a broker is down: what cannot be read is named, and is not taken for nothing ---
 
 
 DOWN = 3

@@ -114,9 +114,6 @@ def test_unready_coordinator_is_retried() -> None:
     assert (answers.found, list(answers.failed)) == ({"a": 1, "b": 2}, ["d"])
 
 
-# --- the quorum of controllers, from answers that the brokers of these tests do not give ---
-
-
 TIMEOUT_S = 3.0
 NO_TAGS = b"\x00"
 NOT_LEADER, NOT_AUTHORISED, UNSUPPORTED, INVALID_REQUEST = 6, 31, 35, 42
@@ -215,9 +212,6 @@ def test_refused_quorum_request_is_unread(told: bytes | ClusterError, reason: st
     assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) is None
     assert unread.keys() == {Part.QUORUM}
     assert reason in unread[Part.QUORUM]
-
-
-# --- lists of throttled replicas are unset also if the alteration of another topic fails ---
 
 
 class Lagging:

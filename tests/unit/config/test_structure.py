@@ -123,9 +123,6 @@ def test_hostile_names_are_printed_on_single_line() -> None:
         assert len(problem) < 400
 
 
-# --- the quick validator spares jsonschema only what jsonschema accepts, and does not fail ---
-
-
 SCHEMAS = {"Config": "config"} | {name: kind.schema for name, kind in KINDS.items()}
 ODD: list[Any] = [
     *(None, True, False, 0, 1, -1, 3.0, 0.5, 1.5, -0.0, 1e300, 5e-324),

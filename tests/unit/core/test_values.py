@@ -63,9 +63,6 @@ def test_secret_field_is_hidden_in_repr() -> None:
     assert repr(Password("x")) == "Password(<hidden>)"
 
 
-# --- a secret is shown by nothing but `reveal` ---
-
-
 def test_secret_text_is_hidden() -> None:
     secret = Secret("s3cr3t")
     assert {repr(secret), str(secret), f"{secret}", f"{secret:>9}", f"{[secret]}"} == {HIDDEN, f"[{HIDDEN}]"}
@@ -91,9 +88,6 @@ def test_reference_is_read_at_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             read_secret(Reference("env", name))
 
 
-# --- jSON text is as Python writes it. A plan has no fractions: its reader refuses them ---
-
-
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 VALUES = st.recursive(
     SCALARS,
@@ -110,9 +104,6 @@ VALUES = st.recursive(
 def test_json_encoding_matches_python(value: object) -> None:
     assert encode_canonical(value) == json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert format_json(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-# ---  ---
 
 
 FIELDS = ("partitions", "replicationFactor", "retention", "config", "keyed")

@@ -51,6 +51,7 @@ from tests.support.clusters.responses import (
     encode_config_response,
     entry,
     read_or_refuse,
+    short,
     varint,
 )
 from tests.support.plans.strategies import examples
@@ -210,18 +211,15 @@ def test_own_configs_have_expected_source() -> None:
 def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     """Fields came with versions 5 (offline replicas), 7 (the leader's epoch) and 8 (operations)."""
 
-    def text(value: str) -> bytes:
-        return pack(">h", len(value)) + value.encode()
-
     def numbers(*values: int) -> bytes:
         return pack(f">{len(values) + 1}i", len(values), *values)
 
-    broker = pack(">i", 1) + text("localhost") + pack(">i", 9092) + text("rack")
+    broker = pack(">i", 1) + short("localhost") + pack(">i", 9092) + short("rack")
     epoch, offline = pack(">i", 7) if version >= 7 else b"", numbers(3) if version >= 5 else b""
     operations = pack(">i", 0) if version >= 8 else b""
     partition = pack(">hii", 0, 0, 1) + epoch + numbers(1, 2, 3) + numbers(1) + offline
-    described = pack(">h", 0) + text("t") + b"\0" + pack(">i", 1) + partition + operations
-    body = pack(">ii", 0, 1) + broker + text("cluster") + pack(">ii", 1, 1) + described + operations
+    described = pack(">h", 0) + short("t") + b"\0" + pack(">i", 1) + partition + operations
+    body = pack(">ii", 0, 1) + broker + short("cluster") + pack(">ii", 1, 1) + described + operations
     response = large_responses.METADATA.read(body, version)
     assert response.brokers == {1: ("localhost", 9092, "rack")}
     assert (response.cluster_id, response.controller) == ("cluster", 1)
@@ -577,24 +575,21 @@ def test_broker_without_volumes_is_named() -> None:
 
 
 def test_acls_are_read_in_all_versions() -> None:
-    def text(value: str) -> bytes:
-        return pack(">h", len(value)) + value.encode()
-
     granted, denied = (
-        text(principal) + text(host) + codes
+        short(principal) + short(host) + codes
         for principal, host, codes in (("User:a", "*", b"\x03\x03"), ("User:b", "10.0.0.1", b"\x04\x02"))
     )
-    resource = b"\x02" + text("t") + b"\x03" + pack(">i", 2) + granted + denied
+    resource = b"\x02" + short("t") + b"\x03" + pack(">i", 2) + granted + denied
     plain = pack(">ihhi", 0, 0, -1, 1) + resource
     expected = [(2, "t", 3, "User:a", "*", 3, 3), (2, "t", 3, "User:b", "10.0.0.1", 4, 2)]
     describe_acls = large_responses.describe_acls(lambda *fields: fields)
     assert (describe_acls.key, describe_acls.versions) == (29, (1, 3))
     every = dict.fromkeys(("resource_name", "principal", "host"))
     every |= dict.fromkeys(("resource_type", "pattern_type", "operation", "permission_type"), 1)
-    for version, body, text_ in ((1, plain, b"\xff\xff"), (2, acls(), b"\x00"), (3, acls(), b"\x00")):
+    for version, body, text in ((1, plain, b"\xff\xff"), (2, acls(), b"\x00"), (3, acls(), b"\x00")):
         found = describe_acls.read(body, version)
         assert (found.error_code, found.error_message, found.acls) == (0, "", expected)
-        wanted = b"\x01" + text_ + b"\x01" + text_ * 2 + b"\x01\x01" + TAGS[: version - 1]
+        wanted = b"\x01" + text + b"\x01" + text * 2 + b"\x01\x01" + TAGS[: version - 1]
         assert describe_acls.write(every, version) == wanted
     failed = ACL_TUPLES.read(pack(">ih", 0, 31) + string("no") + array() + TAGS, 3)
     assert (failed.error_code, failed.error_message, failed.acls) == (31, "no", [])

@@ -229,8 +229,8 @@ def test_aliases_and_nesting_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
         links = [f"x{i}: &x{i} [*x{i - 1}]" for i in range(1, length)]
         return "\n".join(["x0: &x0 [1]", *links])
 
-    assert isinstance(parse_one(chain(MAX_DEPTH - 2)), dict)
-    (problem,) = list_problems(chain(600))
+    assert isinstance(parse_one(chain(MAX_DEPTH - 1)), dict)
+    (problem,) = list_problems(chain(MAX_DEPTH))
     assert f"nested more than {MAX_DEPTH} deep" in problem
     assert parse_one("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
     over = MAX_DEPTH + 1

@@ -1,6 +1,5 @@
 """Access as code on a broker with an authorizer: planned, applied, found when it drifts, and taken away."""
 
-import json
 import random
 import subprocess
 import time
@@ -22,7 +21,7 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from tests.support.applications.processes import run_application
-from tests.support.cli.project import Project
+from tests.support.cli.project import Project, manifest
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
@@ -35,12 +34,6 @@ from tests.support.clusters.fixtures import (
 from tests.support.clusters.group_clients import read_numbers, write_numbers
 
 REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
-ACCESS = """\
-apiVersion: kafkaform/v1
-kind: Access
-metadata: {{name: {name}}}
-spec: {spec}
-"""
 
 
 @pytest.fixture
@@ -54,7 +47,7 @@ def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Project:
 
 
 def declare(project: Project, name: str, **spec: object) -> None:
-    project.write(f"topics/{name}.yaml", ACCESS.format(name=name, spec=json.dumps(spec)))
+    project.write(f"topics/{name}.yaml", manifest(name, spec, kind="Access"))
 
 
 def can_produce(

@@ -1,4 +1,4 @@
-"""What the command line shows, and what it hides: errors, the status, and plans without secrets."""
+"""Errors, the status and saved plans on the command line: what is shown, and no secret."""
 
 import json
 import re

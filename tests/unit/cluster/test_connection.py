@@ -51,12 +51,12 @@ def test_threads_share_one_result() -> None:
         thread.start()
     assert worker.begun.wait(60)
     # Neither another property waits for this one, nor another object.
-    other = Worker()
-    other.allowed.set()
-    assert (worker.quick, other.slow, worker.times) == ("quick", 1, 0)
+    second = Worker()
+    second.allowed.set()
+    assert (worker.quick, second.slow, worker.times) == ("quick", 1, 0)
     for number in (2, 3):  # a failure is not kept
         with pytest.raises(ValueError, match=str(number)):
-            _ = other.failing
+            _ = second.failing
     time.sleep(0.05)
     worker.allowed.set()
     for thread in threads:

@@ -517,12 +517,12 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
     ("mark", "newline", "end"), [("", "\n", ""), ("", "\r\n", ""), ("\ufeff", "\r\n", "\r\n")]
 )
 def test_edit_keeps_byte_order_mark_line_breaks_and_ending(mark: str, newline: str, end: str) -> None:
-    bare, one, two = (
+    bare, single, double = (
         mark + topic(COUNTS + spec).rstrip("\n").replace("\n", newline) + end
         for spec in ("", "config:\n  preallocate: true", "config:\n  preallocate: true\n  segment.ms: 12h")
     )
-    for text, path, value in ((two, SEGMENT, None), (bare, PREALLOCATE, "true")):
-        assert [file.after for file in try_edits(text, [(path, value)]).files] == [one]
+    for text, path, value in ((double, SEGMENT, None), (bare, PREALLOCATE, "true")):
+        assert [file.after for file in try_edits(text, [(path, value)]).files] == [single]
 
 
 def test_refused_edit_messages_match_golden(golden: SnapshotAssertion) -> None:

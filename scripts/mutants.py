@@ -150,16 +150,6 @@ EQUIVALENT = {
     ): "a change from 1 replica to fewer or as many is none",
     (
         "config/manifests/yaml12",
-        "if not self._checked and node.tag != UNTAGGED:",
-        "node.tag != UNTAGGED -> node.tag == UNTAGGED",
-    ): "a document that is rejected here is constructed after a thorough check",
-    (
-        "config/manifests/yaml12",
-        "if not self._checked and node.tag != UNTAGGED:",
-        "not self._checked and node.tag != UNTAGGED -> not self._checked",
-    ): "a document that is rejected here is constructed after a thorough check",
-    (
-        "config/manifests/yaml12",
         "if not self._checked and (",
         (
             'not self._checked and ( key.tag != UNTAGGED or name == "<<" or type(name) is not str or '

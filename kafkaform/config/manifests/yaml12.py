@@ -315,7 +315,7 @@ class _Construction:
         """Construct the value of a node; raises _Hazard for a hazard, unless the document was checked."""
         mark = node.start_mark
         self.marks += mark.line + 1, mark.column + 1
-        if not self._checked and node.tag != UNTAGGED:
+        if node.tag != UNTAGGED:
             raise _Hazard
         if isinstance(node, yaml.ScalarNode):
             return _resolve_scalar(node, self._unquoted if keep else None)

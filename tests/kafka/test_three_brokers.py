@@ -182,17 +182,9 @@ def crew_of(
     return crew
 
 
-def throttle_journal_of(cluster: KafkaCluster, run: str) -> ThrottleJournal:
-    return open_throttle_journal(cluster, AuditSettings(), run, cluster.facts().cluster_id)
-
-
 def bytes_on(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
     sizes = cluster.replica_sizes([(name, number) for number in range(len(SINGLE))])
     return {(partition, broker): size for (_, partition, broker), size in sizes.items()}
-
-
-def await_placement(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
-    eventually(lambda: now_on(cluster, name), lambda found: found == wanted)
 
 
 def check_throttles_off(cluster: KafkaCluster) -> None:
@@ -206,10 +198,11 @@ def test_replica_moves_lose_no_records(real: KafkaCluster, kafka3: DevCluster, p
     fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
     with load(kafka3.bootstrap_servers, name, len(SINGLE)) as producing:
         producing.moves_on()
-        crew = crew_of(real, throttle_journal_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
+        journal = open_throttle_journal(real, AuditSettings(), "aaa", real.facts().cluster_id)
+        crew = crew_of(real, journal, throttle=50 * MB, batch_partitions=2)
         report = crew.move(work(name, SINGLE, TRIPLE))
         assert report.outcomes == {topic(name): None}, crew.notes.lines
-        await_placement(real, name, TRIPLE)
+        eventually(lambda: now_on(real, name), lambda found: found == TRIPLE)
         eventually(
             lambda: [{*state.isr} for state in real.layout().topics[name]],
             lambda in_sync: in_sync == [{1, 2, 3}] * 3,

@@ -147,10 +147,6 @@ def examples() -> list[tuple[str, Data]]:
 EXAMPLES = examples()
 
 
-def refused(schema: str, value: Any) -> bool:
-    return next(schema_files._load_validator(schema).iter_errors(value), None) is not None
-
-
 @pytest.mark.parametrize(("schema", "data"), EXAMPLES)
 def test_valid_example_is_accepted_by_fast_check(schema: str, data: Data) -> None:
     assert schema_files._is_surely_valid(schema, data)
@@ -203,4 +199,4 @@ def _names(schema: Any) -> list[str]:
 def test_fast_check_accepts_nothing_that_full_check_refuses(changed: tuple[str, Any]) -> None:
     schema, data = changed
     if schema_files._is_surely_valid(schema, data):
-        assert not refused(schema, data), yaml.safe_dump(data)
+        assert [*schema_files._load_validator(schema).iter_errors(data)] == [], yaml.safe_dump(data)

@@ -451,17 +451,6 @@ EQUIVALENT = {
     ): "exactly two of the larger unit are formatted in that unit before",
     (
         "core/units",
-        (
-            "size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * "
-            "(size := _MILLISECONDS[unit])), 1)"
-        ),
-        (
-            "milliseconds >= 2 * (size := _MILLISECONDS[unit]) -> "
-            "milliseconds > 2 * (size := _MILLISECONDS[unit])"
-        ),
-    ): "exactly two of a unit are rounded down to themselves in the next smaller one as well",
-    (
-        "core/units",
         "units = [unit for unit in _FORMAT_SIZE if size > 0 and size % _BYTES[unit] == 0]",
         "0 -> 1",
     ): "no unit divides 1",

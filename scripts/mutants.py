@@ -150,19 +150,99 @@ EQUIVALENT = {
     ): "a change from 1 replica to fewer or as many is none",
     (
         "config/manifests/yaml12",
-        "if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
-        "node.tag != UNTAGGED -> node.tag == UNTAGGED",
+        "if not self._checked and (",
+        (
+            'not self._checked and ( key.tag != UNTAGGED or name == "<<" or type(name) is not str or '
+            "name in data ) -> not self._checked"
+        ),
     ): "a document that is rejected here is constructed after a thorough check",
     (
         "config/manifests/yaml12",
-        "if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):",
-        "not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH) -> not self._checked",
+        'key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data',
+        "name == \"<<\" -> name != '<<'",
     ): "a document that is rejected here is constructed after a thorough check",
     (
         "config/manifests/yaml12",
-        "below = depth + 1",
+        'key.tag != UNTAGGED or name == "<<" or type(name) is not str or name in data',
+        "name in data -> name not in data",
+    ): "a document that is rejected here is constructed after a thorough check",
+    (
+        "config/manifests/yaml12",
+        'if "<<<<<<<" in text and (conflict := find_conflict(text, file)) is not None:',
+        (
+            '"<<<<<<<" in text and (conflict := find_conflict(text, file)) is not None -> '
+            "(conflict := find_conflict(text, file)) is not None"
+        ),
+    ): "what has a conflict has this text: to look for it first saves time",
+    (
+        "config/manifests/yaml12",
+        "self._verbatim = verbatim or frozenset()",
+        "verbatim or frozenset() -> verbatim",
+    ): "without a set all is kept, and nothing is looked up in it",
+    (
+        "config/manifests/yaml12",
+        "marks: Sequence[int] = field(repr=False)",
+        "False -> True",
+    ): "documents are not shown",
+    (
+        "config/manifests/yaml12",
+        "default_factory=dict, init=False, repr=False, compare=False",
+        "False -> True",
+    ): "documents are neither shown nor compared, and nobody passes an index",
+    (
+        "config/manifests/yaml12",
+        "if self.size <= _SMALL:",
+        "self.size <= _SMALL -> self.size < _SMALL",
+    ): "any number near it does",
+    (
+        "config/manifests/yaml12",
+        "if len(text) <= MAX_DIGITS and _INT.fullmatch(text):",
+        "len(text) <= MAX_DIGITS -> len(text) < MAX_DIGITS",
+    ): "any number near it does",
+    (
+        "config/manifests/yaml_hazards",
+        'return 4 * len(text) > MAX_NODES or sum(map(text.count, "[{-:?")) > MAX_DEPTH',
+        "4 -> 5",
+    ): "the thorough parser reads more texts, alike",
+    (
+        "config/manifests/yaml_hazards",
+        "size += sizes.get(id(child), 1)",
         "1 -> 2",
-    ): "a document that is rejected here is constructed after a thorough check",
+    ): "only a node that contains itself has no size yet, and is rejected for that",
+    (
+        "config/manifests/yaml_hazards",
+        "mark = error.problem_mark or error.context_mark",
+        "error.problem_mark or error.context_mark -> error.problem_mark",
+    ): "libyaml knows the place of each problem",
+    (
+        "config/manifests/yaml_hazards",
+        'return lines[number] if number < len(lines) else ""',
+        "number < len(lines) -> number <= len(lines)",
+    ): "these problems of libyaml are in a line of the text",
+    ("core/units", "@lru_cache(maxsize=1024)", "1024 -> 1025"): "any number near it does",
+    (
+        "core/units",
+        (
+            "size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * "
+            "(size := MILLISECONDS[unit])), 1)"
+        ),
+        (
+            "milliseconds >= 2 * (size := MILLISECONDS[unit]) -> "
+            "milliseconds > 2 * (size := MILLISECONDS[unit])"
+        ),
+    ): "two of a unit are a whole number of the next smaller one",
+    ("cluster/wire/large_responses", "epoch=since(7, INT32, 0),", "0 -> 1"): "it is not kept",
+    ("cluster/wire/large_responses", "operations=since(8, INT32, 0),", "0 -> 1"): "they are not kept",
+    (
+        "cluster/wire/large_responses",
+        "operations=Versions(INT32, default=0, first=8, last=_WITHOUT_CLUSTER_OPERATIONS - 1),",
+        "0 -> 1",
+    ): "they are not kept",
+    (
+        "cluster/wire/large_responses",
+        "if version < _FAST:",
+        "version < _FAST -> version <= _FAST",
+    ): "both read the first flexible version",
     ("cluster/wire/large_responses", ")(1, False)", "1 -> 2"): "its fields are in every version",
     (
         "config/manifests/yaml_hazards",
@@ -369,17 +449,6 @@ EQUIVALENT = {
         "if larger is None or milliseconds < 2 * MILLISECONDS[larger]:",
         "milliseconds < 2 * MILLISECONDS[larger] -> milliseconds <= 2 * MILLISECONDS[larger]",
     ): "exactly two of the larger unit are formatted in that unit before",
-    (
-        "core/units",
-        (
-            "size = next((size for unit in _FORMAT_DURATION if milliseconds >= 2 * "
-            "(size := _MILLISECONDS[unit])), 1)"
-        ),
-        (
-            "milliseconds >= 2 * (size := _MILLISECONDS[unit]) -> "
-            "milliseconds > 2 * (size := _MILLISECONDS[unit])"
-        ),
-    ): "exactly two of a unit are rounded down to themselves in the next smaller one as well",
     (
         "core/units",
         "units = [unit for unit in _FORMAT_SIZE if size > 0 and size % _BYTES[unit] == 0]",

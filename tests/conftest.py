@@ -97,7 +97,10 @@ def project(tmp_path: Path, servers: str, prefix: str) -> Project:
 
 # --- the order of the work -------------------------------------------------------------------------
 
-GROUP_CLUSTERS = {"kafka3": 'kafka3(?=[:,)"])', "kafka_acl": 'kafka_acl(?=[:,)"])|account: Callable'}
+GROUP_CLUSTERS = {
+    "kafka3": 'kafka3(?=[:,)"])',
+    "kafka_acl": 'kafka_acl(?=[:,)"])|account: (?:Callable|MakeAccount)',
+}
 """Clusters whose tests one worker runs in one go, and how a file says that it needs them."""
 
 HEAVY = (

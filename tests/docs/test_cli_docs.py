@@ -71,7 +71,7 @@ _DAILY = {"access", "quickstart", "tutorial", *_OFFLINE}
 DEV_UP = "kafkaform dev up --port 9092"
 """How a page starts the cluster `dev` of a new repository."""
 _NIGHTLY = {
-    "replicas": "three brokers and a move of replicas, which tests/kafka/test_moves_kafka.py has every day",
+    "replicas": "three brokers and a move of replicas, which tests/kafka/test_three_brokers.py has every day",
     "skew": "two sessions of Spark, of which tests/kafka/test_cli_skew.py and tests/spark have one every day",
 }
 """Why a story is too heavy for every change; the others, because of `_MANY`."""

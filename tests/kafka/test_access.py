@@ -1,8 +1,9 @@
 """`can` on a broker with an authorizer, and their decisions beside those of the broker."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, admin_client, connect, eventually
 
 HOST = "127.0.0.1"
 TOPIC_OPERATIONS = OPERATIONS[KafkaformType.TOPIC]
@@ -81,9 +82,7 @@ def read_authorized(client: Any, topics: Sequence[str]) -> dict[str, frozenset[s
     return authorized
 
 
-def test_rights_match_broker_decisions(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_rights_match_broker_decisions(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     """Compare a client's rights on a topic with the broker's answer, after each of many sets of ACLs."""
     draw = random.Random(1)  # not from the prefix, which is another one each time
     admin = admin_client(kafka_acl.bootstrap_servers)
@@ -93,12 +92,7 @@ def test_rights_match_broker_decisions(
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():
         future.result(TIMEOUT_S)
     accounts = [account() for _ in range(4)]
-    clients = {
-        f"User:{each.properties['sasl.username']}": AdminClient(
-            {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers, **each.properties}
-        )
-        for each in accounts
-    }
+    clients = {each.principal: AdminClient({**each.client}) for each in accounts}
     seen = 0
     for _ in range(25):
         acls = draw_acls(draw, prefix, topics, list(clients))
@@ -125,7 +119,8 @@ def test_rights_match_broker_decisions(
 
 
 @pytest.fixture
-def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
+def granted(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Iterator[Project]:
+    """A project beside these rights."""
     acls = [
         topic_acl(f"{prefix}orders.", "User:reader", "Read", prefixed=True),
         topic_acl(f"{prefix}orders.v1", "User:reader", "Read", host="10.9.9.9", allowed=False),
@@ -133,16 +128,14 @@ def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
         topic_acl(f"{prefix}orders.v1", "User:*", "Describe"),
     ]
     with grant(kafka_acl.bootstrap_servers, acls):
-        yield
+        yield Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
 
 
-@pytest.mark.usefixtures("granted")
-def test_can_exits_by_answer_and_names_acl(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
-    project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
+def test_can_exits_by_answer_and_names_acl(granted: Project, prefix: str) -> None:
     topic = f"{prefix}orders.v1"
 
     def can(*arguments: str, code: int) -> Any:
-        return project.run("can", *arguments, "--format", "json").needs(code).json
+        return granted.run("can", *arguments, "--format", "json").needs(code).json
 
     read = can("User:reader", "read", topic, code=0)
     assert (read["basis"], read["acl"]["pattern"]) == ("allowing_acl", "prefixed")
@@ -152,38 +145,36 @@ def test_can_exits_by_answer_and_names_acl(kafka_acl: DevCluster, tmp_path: Any,
     assert [(each["host"], each["allowed"]) for each in write["hosts"]] == [("10.0.0.1", True)]
     assert can("User:anybody", "describe", topic, code=0)["acl"]["principal"] == "User:*"
     assert can("User:writer", "read", f"ConsumerGroup/{prefix}none", code=1)["allowed"] is None
-    text = project.run("can", "User:writer", "write", topic).needs(2).out
+    text = granted.run("can", "User:writer", "write", topic).needs(2).out
     assert "kafka-acls --bootstrap-server '<servers>' --add --allow-principal User:writer" in text
-    cluster = {"client": {"bootstrap.servers": kafka_acl.bootstrap_servers}}
+    cluster = {"client": {"bootstrap.servers": granted.servers}}
     declared = {"superUsers": ["User:admin"], "allowEveryoneIfNoAclFound": False}
-    project.config(clusters={"acl": {**cluster, "authorizer": declared}})
+    granted.config(clusters={"acl": {**cluster, "authorizer": declared}})
     assert can("User:admin", "delete", topic, code=0)["basis"] == "super_user"
     none = can("User:writer", "read", f"ConsumerGroup/{prefix}none", code=2)
     assert (none["basis"], none["super_users_known"]) == ("no_acl_of_resource", True)
 
 
-@pytest.mark.usefixtures("granted")
-def test_who_can_lists_principals_and_hosts(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
-    project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
-    listed = project.run("can", "anyone", "read", f"{prefix}orders.v1", "--format", "json").needs(0).json
+def test_who_can_lists_principals_and_hosts(granted: Project, prefix: str) -> None:
+    command = ("can", "anyone", "--format", "json")
+    listed, describe = (
+        granted.run(*command, operation, f"{prefix}orders.v1").needs(0).json
+        for operation in ("read", "describe")
+    )
     (grant,) = [each for each in listed["grants"] if each["principal"] != "User:*"]
     assert (grant["principal"], grant["hosts"], grant["except_hosts"]) == ("User:reader", ["*"], ["10.9.9.9"])
     assert [denied["host"] for denied in listed["denied"]] == ["10.9.9.9"]
-    describe = (
-        project.run("can", "anyone", "describe", f"{prefix}orders.v1", "--format", "json").needs(0).json
-    )
     assert describe["everyone"] is True
     assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
 
 
-def test_access_needs_an_authorizer_and_the_right(kafka: DevCluster, account: Callable[..., Account]) -> None:
-    with connect(kafka.bootstrap_servers) as cluster, pytest.raises(NotOffered):
+def test_access_needs_an_authorizer_and_the_right(servers: str, account: MakeAccount) -> None:
+    with connect(servers) as cluster, pytest.raises(NotOffered):
         cluster.access()
     with pytest.raises(PermissionDenied) as denied:
         account().cluster.access()
     assert str(denied.value.right) == "Describe on the cluster"
     reader = account("CLUSTER:kafka-cluster:DESCRIBE", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
     reading = reader.cluster.access()
-    principal = f"User:{reader.properties['sasl.username']}"
-    assert reading.settings == AuthorizerSettings(None, None, principal)
+    assert reading.settings == AuthorizerSettings(None, None, reader.principal)
     assert reading.acls

@@ -1,10 +1,9 @@
 """Access as code on a broker with an authorizer: planned, applied, found when it drifts, and taken away."""
 
-import json
 import random
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import product
@@ -22,10 +21,11 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from tests.support.applications.processes import run_application
-from tests.support.cli.project import Project
+from tests.support.cli.project import Project, manifest
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
+    MakeAccount,
     admin_client,
     connect,
     eventually,
@@ -34,12 +34,6 @@ from tests.support.clusters.fixtures import (
 from tests.support.clusters.group_clients import read_numbers, write_numbers
 
 REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
-ACCESS = """\
-apiVersion: kafkaform/v1
-kind: Access
-metadata: {{name: {name}}}
-spec: {spec}
-"""
 
 
 @pytest.fixture
@@ -53,43 +47,30 @@ def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Project:
 
 
 def declare(project: Project, name: str, **spec: object) -> None:
-    project.write(f"topics/{name}.yaml", ACCESS.format(name=name, spec=json.dumps(spec)))
+    project.write(f"topics/{name}.yaml", manifest(name, spec, kind="Access"))
 
 
-def principal_of(account: Account) -> str:
-    return f"User:{account.properties['sasl.username']}"
-
-
-def can_produce(kafka: DevCluster, account: Account, topic: str, *, idempotent: bool = False) -> str | None:
-    """Return the error of a record that an account writes; None if it was written."""
+def can_produce(
+    account: Account, topic: str, *, idempotent: bool = False, transaction: str = ""
+) -> str | None:
+    """Return the error of a record, or a transaction, that an account writes; None if it was written."""
     errors: list[KafkaError | None] = []
-    properties = {**account.properties, "enable.idempotence": idempotent}
-    producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **properties})
+    options = {"transactional.id": transaction} if transaction else {"enable.idempotence": idempotent}
+    producer = Producer({**account.client, **options})
     try:
+        if transaction:
+            producer.init_transactions(TIMEOUT_S)
+            producer.begin_transaction()
         producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
+        if transaction:
+            producer.commit_transaction(TIMEOUT_S)
     except KafkaException as error:  # the client knows by then that it may not
         return str(error.args[0].name())
     assert producer.flush(TIMEOUT_S) == 0
     return None if errors[0] is None else errors[0].name()
 
 
-def can_commit(kafka: DevCluster, account: Account, topic: str, transactional_id: str) -> str | None:
-    """Return the error of a transaction that an account writes; None if it was committed."""
-    properties = {**account.properties, "transactional.id": transactional_id}
-    producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **properties})
-    try:
-        producer.init_transactions(TIMEOUT_S)
-        producer.begin_transaction()
-        producer.produce(topic, b"x")
-        producer.commit_transaction(TIMEOUT_S)
-    except KafkaException as error:
-        return str(error.args[0].name())
-    return None
-
-
-def can_consume(
-    kafka: DevCluster, account: Account, topic: str, group: str, protocol: str = "classic"
-) -> str | None:
+def can_consume(account: Account, topic: str, group: str, protocol: str) -> str | None:
     """Return the error of a group's member that an account is; None if it gets a record."""
     properties = {
         "group.id": group,
@@ -97,9 +78,7 @@ def can_consume(
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
     }
-    consumer = Consumer(
-        {"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties, **properties}
-    )
+    consumer = Consumer({**account.client, **properties})
     try:
         consumer.subscribe([topic])
         message = eventually(lambda: consumer.poll(1.0), lambda polled: polled is not None)
@@ -111,46 +90,42 @@ def can_consume(
         consumer.close()
 
 
-def test_application_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
-) -> None:
+def test_application_has_declared_access_only(project: Project, account: MakeAccount, prefix: str) -> None:
     writer, reader = account(), account()
     project.topic("orders")
     project.topic("secret")
     rights = {"produces": [f"{prefix}orders"], "transactional": [{"prefix": f"{prefix}tx-"}]}
-    declare(project, "writer", principals=[principal_of(writer)], **rights)
+    declare(project, "writer", principals=[writer.principal], **rights)
     consumes = [{"group": f"{prefix}billing", "topics": [{"prefix": f"{prefix}ord"}]}]
-    declare(project, "reader", principals=[principal_of(reader)], consumes=consumes)
+    declare(project, "reader", principals=[reader.principal], consumes=consumes)
     project.run("apply", "--auto-approve").needs(0)
     assert project.run("plan", "--detailed-exitcode").needs(0)
-    assert can_produce(kafka_acl, writer, f"{prefix}orders", idempotent=True) is None
-    assert can_produce(kafka_acl, writer, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
-    assert can_commit(kafka_acl, writer, f"{prefix}orders", f"{prefix}tx-1") is None
-    refused = can_commit(kafka_acl, writer, f"{prefix}orders", f"{prefix}other")
+    assert can_produce(writer, f"{prefix}orders", idempotent=True) is None
+    assert can_produce(writer, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
+    assert can_produce(writer, f"{prefix}orders", transaction=f"{prefix}tx-1") is None
+    refused = can_produce(writer, f"{prefix}orders", transaction=f"{prefix}other")
     assert refused == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     for protocol in ("classic", "consumer"):
-        refused = can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}other", protocol)
+        refused = can_consume(reader, f"{prefix}orders", f"{prefix}other", protocol)
         assert refused == "GROUP_AUTHORIZATION_FAILED"
         # A group of one protocol is turned into one of the other when its last member has left.
-        assert can_consume(kafka_acl, reader, f"{prefix}orders", f"{prefix}billing", protocol) is None
-    assert can_produce(kafka_acl, reader, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+        assert can_consume(reader, f"{prefix}orders", f"{prefix}billing", protocol) is None
+    assert can_produce(reader, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
     # A line that leaves the manifest takes the right away, once somebody consents.
     rights["produces"] = [f"{prefix}secret"]
-    declare(project, "writer", principals=[principal_of(writer)], **rights)
+    declare(project, "writer", principals=[writer.principal], **rights)
     held = project.run("plan", "--format", "json").needs(1).json["changes"]
-    assert [(change["name"], change["status"]) for change in held] == [
-        (principal_of(writer), "needs_consent")
-    ]
+    assert [(change["name"], change["status"]) for change in held] == [(writer.principal, "needs_consent")]
     project.run("apply", "--auto-approve").needs(1)
-    assert can_produce(kafka_acl, writer, f"{prefix}orders") is None
-    consent = f"Access/{principal_of(writer)}:access-removal"
+    assert can_produce(writer, f"{prefix}orders") is None
+    consent = f"Access/{writer.principal}:access-removal"
     project.run("apply", "--auto-approve", "--allow", consent).needs(0)
-    assert can_produce(kafka_acl, writer, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
-    assert can_produce(kafka_acl, writer, f"{prefix}secret") is None
+    assert can_produce(writer, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+    assert can_produce(writer, f"{prefix}secret") is None
 
 
 def test_closed_predecessor_refuses_producers_until_it_is_deleted(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    project: Project, account: MakeAccount, prefix: str
 ) -> None:
     writer, reader = account(), account()
     denial = Acl(Protected.TOPIC, f"{prefix}old", False, "User:*", "*", "Write", is_allowed=False)
@@ -166,25 +141,23 @@ def test_closed_predecessor_refuses_producers_until_it_is_deleted(
     group = declare_group(old)
     durations: dict[str, Any] = {"quietPeriod": "1s", "recoveryWindow": "1s"}
     topics = [old, project.topic("new", succeeds=old, **durations)]
-    declare(project, "writer", principals=[principal_of(writer)], produces=topics)
+    declare(project, "writer", principals=[writer.principal], produces=topics)
     consumes = [{"group": group, "topics": topics}]
-    declare(project, "reader", principals=[principal_of(reader)], consumes=consumes)
+    declare(project, "reader", principals=[reader.principal], consumes=consumes)
     project.run("apply", "--auto-approve").needs(0)
     write_numbers(project.servers, old, range(20))
     new = project.topic("new", succeeds=old, closeWrites=True, **durations)
     declare_group(new)
     held = project.run("plan").needs(1)
-    assert f"which {principal_of(writer)} may do now; super users keep it" in held.words
+    assert f"which {writer.principal} may do now; super users keep it" in held.words
     project.run("apply", "--auto-approve", "--allow", "Access/User:*:access-removal").needs(0)
     assert list_denials() == [denial]
-    eventually(
-        lambda: can_produce(kafka_acl, writer, old), lambda error: error == "TOPIC_AUTHORIZATION_FAILED"
-    )
-    assert can_produce(kafka_acl, writer, new) is None
+    eventually(lambda: can_produce(writer, old), lambda error: error == "TOPIC_AUTHORIZATION_FAILED")
+    assert can_produce(writer, new) is None
     (succession,) = project.run("succession", "--format", "json").json["successions"]
     assert f"{old} is closed to producers, except for super users" in succession["notes"]
     assert succession["writers"] == []
-    read_numbers(kafka_acl.sasl_bootstrap_servers, group, old, 20, **reader.properties)
+    read_numbers(reader.servers, group, old, 20, **reader.properties)
     stages = (("apply", "--auto-approve"), ("succession",))  # an apply in the quiet period moves no group
     eventually(lambda: [project.run(*stage).code for stage in stages], lambda codes: codes == [0, 0])
     project.topic("old", state="absent")
@@ -237,9 +210,7 @@ def test_every_acl_that_brokers_keep_is_read_and_removed(kafka_acl: DevCluster, 
             eventually(read_acls, lambda acls: not acls)
 
 
-def test_missing_rights_are_named_with_remedy(
-    account: Callable[..., Account], tmp_path: Path, prefix: str
-) -> None:
+def test_missing_rights_are_named_with_remedy(account: MakeAccount, tmp_path: Path, prefix: str) -> None:
     blind, reader = account(), account("CLUSTER:kafka-cluster:DESCRIBE")
     for each, missing, created in ((blind, "Describe", 0), (reader, "Alter", 1)):
         project = Project(tmp_path / missing, each.servers, prefix)
@@ -253,14 +224,14 @@ def test_missing_rights_are_named_with_remedy(
         assert f"--operation {missing} --cluster" in words
     # Brokers do not show super.users: what kafkaform.yaml says of it is outdated where they refuse something.
     project = Project(tmp_path / "Describe", blind.servers, prefix)
-    authorizer["superUsers"] = [principal_of(blind)]
+    authorizer["superUsers"] = [blind.principal]
     project.config(clusters={"acl": {"client": blind.client, "authorizer": authorizer}})
     words = project.run("plan").needs(1).words
-    assert f"{principal_of(blind)} is a super user in kafkaform.yaml, but not for the brokers" in words
+    assert f"{blind.principal} is a super user in kafkaform.yaml, but not for the brokers" in words
 
 
 @contextmanager
-def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[str]]:
+def producing(account: Account, topic: str) -> Iterator[list[str]]:
     """Write records as an account meanwhile; gives the errors of those that were refused."""
     errors: list[str] = []
     ended = Event()
@@ -270,7 +241,7 @@ def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[
             errors.append(error.name())
 
     def write() -> None:
-        producer = Producer({"bootstrap.servers": kafka.sasl_bootstrap_servers, **account.properties})
+        producer = Producer(account.client)
         while not ended.wait(0.005):
             producer.produce(topic, b"x", on_delivery=report)
             producer.poll(0)
@@ -287,14 +258,14 @@ def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")
 def test_killed_access_apply_interrupts_no_producer(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    project: Project, account: MakeAccount, prefix: str
 ) -> None:
     """Every apply grants one topic, takes away another, and lifts one denial for the next.
 
     Only t0 exists: a missing topic with a similar name would be a finding if more than its number differed.
     """
     application = account()
-    principal = principal_of(application)
+    principal = application.principal
     arguments = ("apply", "--auto-approve", "--allow", "destructive")
 
     def move_on(number: int) -> None:
@@ -317,7 +288,7 @@ def test_killed_access_apply_interrupts_no_producer(
     move_on(0)
     taken = apply()
     killed, chance = 0, random.Random(1)
-    with producing(kafka_acl, application, f"{prefix}t0") as errors:
+    with producing(application, f"{prefix}t0") as errors:
         for number in range(1, 41):
             move_on(number)
             with project.start(*arguments) as process:
@@ -388,17 +359,17 @@ def list_refusals(account: Account, folder: Path, *topics: str, **properties: st
         return {line.strip() for line in process.stdout} & {*REFUSALS}
 
 
-def produce(kafka: DevCluster, topic: str, values: str) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+def produce(servers: str, topic: str, values: str) -> None:
+    producer = Producer({"bootstrap.servers": servers})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None:
+def read_counts(servers: str, topic: str, expected: dict[str, str]) -> None:
     """Wait until the committed records of a topic say this."""
     properties = {"group.id": f"{topic}.check", "auto.offset.reset": "earliest"}
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, **properties})
+    consumer = Consumer({"bootstrap.servers": servers, **properties})
     counts: dict[str, str] = {}
 
     def poll() -> dict[str, str]:
@@ -415,7 +386,7 @@ def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None
 @pytest.mark.nightly("a Java program is compiled and run twice")
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_streams_application_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
+    project: Project, account: MakeAccount, prefix: str, protocol: str
 ) -> None:
     enricher = account()
     for name in ("orders", "enriched", "secret"):
@@ -425,9 +396,9 @@ def test_streams_application_has_declared_access_only(
         "reads": [f"{prefix}orders"],
         "writes": [f"{prefix}enriched"],
     }
-    declare(project, "enricher", principals=[principal_of(enricher)], streams=streams)
+    declare(project, "enricher", principals=[enricher.principal], streams=streams)
     project.run("apply", "--auto-approve").needs(0)
-    produce(kafka_acl, f"{prefix}orders", "abacab")
+    produce(project.servers, f"{prefix}orders", "abacab")
     properties = {
         "application_id": f"{prefix}enricher",
         "group_protocol": protocol,
@@ -438,36 +409,36 @@ def test_streams_application_has_declared_access_only(
     with application(
         enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **properties
     ) as process:
-        read_counts(kafka_acl, f"{prefix}enriched", {"a": "3", "b": "2", "c": "1"})
+        read_counts(project.servers, f"{prefix}enriched", {"a": "3", "b": "2", "c": "1"})
         assert process.poll() is None
     second = {**properties, "application_id": f"{prefix}other"}
     refusals = list_refusals(enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **second)
     assert refusals, "it was not refused another group"
-    assert can_produce(kafka_acl, enricher, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
+    assert can_produce(enricher, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
     assert project.run("plan", "--detailed-exitcode").needs(0)
 
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
 def test_share_group_member_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    project: Project, account: MakeAccount, prefix: str
 ) -> None:
     auditor = account()
     project.topic("orders")
     earliest = {"share.auto.offset.reset": "earliest"}
     group = project.group("audit", protocol="share", topics=[f"{prefix}orders"], config=earliest)
-    declare(project, "audit", principals=[principal_of(auditor)], shareGroups=[{"group": group}])
+    declare(project, "audit", principals=[auditor.principal], shareGroups=[{"group": group}])
     project.run("apply", "--auto-approve").needs(0)
-    produce(kafka_acl, f"{prefix}orders", "abc")
+    produce(project.servers, f"{prefix}orders", "abc")
     with application(auditor, project.folder, f"{prefix}orders", group_id=group) as process:
         assert process.stdout is not None
         assert {process.stdout.readline().strip() for _ in range(3)} == {*"abc"}
     refusals = list_refusals(auditor, project.folder, f"{prefix}orders", group_id=f"{prefix}other")
     assert refusals == {"GroupAuthorizationException"}
-    assert can_produce(kafka_acl, auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
+    assert can_produce(auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
 
 
 def test_transactional_application_has_declared_access_only(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
+    project: Project, account: MakeAccount, prefix: str
 ) -> None:
     copier = account()
     for name in ("orders", "copies"):
@@ -476,13 +447,13 @@ def test_transactional_application_has_declared_access_only(
     declare(
         project,
         "copier",
-        principals=[principal_of(copier)],
+        principals=[copier.principal],
         produces=[f"{prefix}copies"],
         consumes=consumes,
         transactional=[{"prefix": f"{prefix}copier-"}],
     )
     project.run("apply", "--auto-approve").needs(0)
-    produce(kafka_acl, f"{prefix}orders", "a")
+    produce(project.servers, f"{prefix}orders", "a")
     group = {"group.id": f"{prefix}copier", "auto.offset.reset": "earliest"}
     consumer = Consumer({**copier.client, **group, "enable.auto.commit": False})
     consumer.subscribe([f"{prefix}orders"])
@@ -497,6 +468,6 @@ def test_transactional_application_has_declared_access_only(
     )
     producer.commit_transaction(TIMEOUT_S)
     consumer.close()
-    read_counts(kafka_acl, f"{prefix}copies", {"a": "a"})
-    refused = can_commit(kafka_acl, copier, f"{prefix}copies", f"{prefix}other")
+    read_counts(project.servers, f"{prefix}copies", {"a": "a"})
+    refused = can_produce(copier, f"{prefix}copies", transaction=f"{prefix}other")
     assert refused == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"

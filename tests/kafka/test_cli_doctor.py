@@ -48,9 +48,6 @@ def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
     return {finding["code"]: finding["message"] for finding in call_json["diagnostics"]}
 
 
-# --- a broker of three -----------------------------------------------------------------------------
-
-
 @pytest.mark.nightly("a broker is stopped and started")
 def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevCluster) -> None:
     three.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
@@ -82,9 +79,6 @@ def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevClust
         assert ": healthy" in " ".join(out.split())
 
 
-# --- manifests -------------------------------------------------------------------------------------
-
-
 def test_doctor_needs_no_manifests(project: Project) -> None:
     call = project.run("doctor", "--rule", "KF301", "--rule", "KF303", "--rule", "KF304").needs(0)
     assert call.out.startswith(f"kafkaform doctor · cluster {project.servers} (")
@@ -113,9 +107,6 @@ def test_offsets_outside_of_log_are_reported_and_reset(project: Project) -> None
     assert "is beyond the end" in remaining.words
 
 
-# --- what it could not tell ------------------------------------------------------------------------
-
-
 @pytest.fixture
 def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """An address where nobody answers, and little patience."""
@@ -129,9 +120,6 @@ def test_unreachable_cluster_writes_failed_metrics(nobody: Project) -> None:
     assert "no broker" in call.err
     metrics = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
     assert metrics["kafkaform_healthy"] == metrics["kafkaform_doctor_success"] == 0
-
-
-# --- options ---------------------------------------------------------------------------------------
 
 
 def test_doctor_terminal_shows_remaining_wait(project: Project) -> None:

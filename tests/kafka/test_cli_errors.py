@@ -1,16 +1,21 @@
-"""Tests of errors on the command line: one line, a hint, no secret, no traceback unless asked for."""
+"""Errors, the status and saved plans on the command line: what is shown, and no secret."""
 
-from collections.abc import Callable
+import json
+import re
+import signal
 from pathlib import Path
 
 import pytest
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import Account
+from tests.support.cli.project import Project, Terminal, plain
+from tests.support.cli.signing import write_keys
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, eventually
+from tests.support.clusters.topics import make_topic
 
 SECRET = "S3cr3t-of-nobody"
 
@@ -21,7 +26,7 @@ def secured(kafka_acl: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
 
 
-def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Account]) -> None:
+def test_wrong_password_is_hidden(secured: Project, account: MakeAccount) -> None:
     secured.topic("a")
     account().write_java_properties(secured.folder, SECRET)
     for arguments in (["plan"], ["apply", "--auto-approve"]):
@@ -86,3 +91,95 @@ def test_saved_plan_does_not_select_credentials(project: Project) -> None:
     arguments = ["apply", "plan.json", "--auto-approve", "--bootstrap-server", project.servers]
     project.run(*arguments, env=secrets).needs(0)
     assert set(project.live()) == {"a"}
+
+
+# --- `kafkaform status` on a real Kafka, with real consumers: what a person and a program are told ---
+
+
+@pytest.fixture
+def orders(project: Project, real_cluster: KafkaCluster) -> str:
+    return make_topic(real_cluster, f"{project.prefix}orders")
+
+
+def test_account_without_rights_gets_error_naming_hidden_kinds(
+    secured: Project, account: MakeAccount, tmp_path: Path
+) -> None:
+    where = ("--command-config", account().write_java_properties(tmp_path))
+    for command_line, kinds in (
+        (("status",), "topic or group"),
+        (("import", "--out", str(tmp_path / "new")), "topic, group, quota, user, access or subject"),
+    ):
+        call = secured.run(*command_line, *where).needs(1)
+        assert f"no {kinds} is visible to this account: " in call.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_watch_redraws_until_ctrl_c(project: Project, orders: str) -> None:
+    terminal = Terminal(*project.add_cluster(["status", orders, "--watch", "0.2"]), cwd=project.folder)
+    terminal.wait_for("Ctrl-C ends")
+    terminal.wait_for(orders)
+    eventually(lambda: (terminal.wait_for("\x1b[2K"), terminal.seen)[1], lambda seen: orders in seen)
+    terminal.type("\x03")
+    call = terminal.end().needs(0)
+    assert "interrupted" not in call.out
+    assert orders in plain(call.out)
+
+
+def test_watch_in_pipe_prints_block_per_refresh(project: Project, orders: str) -> None:
+    for form, mark in (("text", "TOPIC"), ("json", '{"topics": [{')):
+        process = project.start("status", orders, "--format", form, "--watch", "0.1")
+        assert process.stdout is not None
+        seen = ""
+        while seen.count(mark) < 2:
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        process.send_signal(signal.SIGINT)
+        _, output = process.communicate(timeout=TIMEOUT_S)
+        expected = f"cluster {project.servers} · no kafkaform.yaml found\n"
+        assert (process.returncode, output) == (0, expected if form == "text" else "")
+
+
+def test_no_secret_is_in_a_plan(
+    secured: Project, account: MakeAccount, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    login = account(f"TOPIC:{secured.prefix}*:ALL", "CLUSTER:kafka-cluster:DESCRIBE").properties
+    keys = tmp_path_factory.mktemp("keys")
+    private, _ = write_keys(keys, "ci")
+    (keys / "user").write_text(login["sasl.username"])
+    client = {
+        **login,
+        "bootstrap.servers": "${env:BROKERS}",
+        "sasl.username": f"${{file:{keys / 'user'}}}",
+        "sasl.password": "${env:BROKER_PASSWORD}",
+        "client.id": "plain-client-id",
+    }
+    secured.topic("orders", partitions=2)
+    secured.config(clusters={"dev": {"client": client}})
+    env = {
+        "BROKERS": secured.servers,
+        "BROKER_PASSWORD": login["sasl.password"],
+        "KAFKAFORM_SIGN_KEY": private.read_text(),
+        "KAFKAFORM_SIGN_KEY_PASSPHRASE": "open sesame",
+        "OTHER_TOKEN": "a token of somebody",
+    }
+    made = secured.run("plan", "--out", "plan.json", "--format", "json", "-v", env=env).needs(0)
+    shown = secured.run("show", "plan.json").needs(0)
+    debug = secured.process("--debug", "plan", env=env).needs(0)
+    assert re.search(r"\.broker_socket: 127\.0\.0\.1:\d+: DescribeConfigs v1, sent [\d,]+ bytes", debug.err)
+    assert login["sasl.password"] not in debug.both
+    plan = (secured.folder / "plan.json").read_text()
+    assert json.loads(plan)["changes"][0]["name"] == f"{secured.prefix}orders"
+    assert "signature" in json.loads(plan)
+    secrets = [
+        login["sasl.username"],
+        login["sasl.password"],
+        "BROKER_PASSWORD",
+        "plain-client-id",
+        secured.servers,
+        *private.read_text().splitlines(),
+        "open sesame",
+        "a token of somebody",
+    ]
+    for text in (plan, made.both, shown.both):
+        assert [secret for secret in secrets if secret in text] == []

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan import measuring
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import connect, eventually
@@ -30,16 +29,16 @@ def declare(project: Project, **spec: Any) -> str:
 
 
 def test_offsets_of_many_groups_are_committed_in_new_topics(
-    tmp_path: Path, kafka: DevCluster, prefix: str
+    tmp_path: Path, servers: str, prefix: str
 ) -> None:
     """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
-    project = Project(tmp_path, kafka.bootstrap_servers, prefix)
+    project = Project(tmp_path, servers, prefix)
     names = [project.topic(str(number), partitions=8) for number in range(60)]
     for number in range(20):
         read = names[number * 2 : number * 2 + 6]
         project.group(str(number), topics=read, offsets={"initial": "earliest"})
     assert "80 created" in project.apply("topics").needs(0).out
-    with connect(kafka.bootstrap_servers) as cluster:
+    with connect(servers) as cluster:
         groups = cluster.groups([f"{prefix}{number}" for number in range(20)]).groups
     assert [len(group.committed) for group in groups.values()] == [48] * 20
 

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,19 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.schema_registry import open_registry
+from kafkaform.cluster.services import Services
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.user.operations import RemoveCredentials, SetCredentials
 from tests.support.cli.project import Call, Project, login_project, manifest
-from tests.support.clusters.fixtures import Account, connect
+from tests.support.clusters.fixtures import MakeAccount, connect
+from tests.support.kinds import ENVIRONMENT, KIND_CASES, KindCase, KindJourney, prepare_project
+from tests.support.schema_registry import run_registry
 
 ADMIN = ("CLUSTER:kafka-cluster:ALL", "TOPIC:__kafkaform*:ALL", "GROUP:__kafkaform*:ALL")
 FIRST, SECOND = "first-s3cr3t-of-checkout", "second-s3cr3t-of-checkout"
@@ -31,7 +38,7 @@ def name(prefix: str) -> str:
 
 
 @pytest.fixture
-def project(tmp_path: Path, account: Callable[..., Account], prefix: str) -> Project:
+def project(tmp_path: Path, account: MakeAccount, prefix: str) -> Project:
     """A project of an account that may manage users, on the listener with SASL."""
     return login_project(tmp_path, account(*ADMIN), prefix, manifests=["topics"])
 
@@ -102,11 +109,7 @@ def test_password_change_invalidates_old_password(kafka_acl: DevCluster, project
 
 
 def test_applying_account_keeps_own_login(
-    kafka_acl: DevCluster,
-    tmp_path: Path,
-    prefix: str,
-    account: Callable[..., Account],
-    monkeypatch: pytest.MonkeyPatch,
+    kafka_acl: DevCluster, tmp_path: Path, prefix: str, account: MakeAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = account(*ADMIN)
     user = admin.properties["sasl.username"]
@@ -167,3 +170,46 @@ def test_no_output_contains_password_or_derived_secret(
         derived += [getattr(hashlib, name_)(raw).hexdigest() for name_ in ("md5", "sha1", "sha256", "sha512")]
         found = [(secret, text) for secret in derived for text in outputs if secret in text]
         assert found == []
+
+
+RIGHTS = ("CLUSTER:kafka-cluster:ALL", "TOPIC:*:ALL", "GROUP:*:ALL")
+
+
+@pytest.fixture
+def cluster(kafka_acl: DevCluster) -> Iterator[Cluster]:
+    """The cluster of a super user."""
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        yield cluster
+
+
+KAFKA_CASES = [case for case in KIND_CASES if case.service == "brokers"]
+(SUBJECT,) = (case for case in KIND_CASES if case.service == "schema registry")
+
+
+@pytest.mark.parametrize("case", KAFKA_CASES, ids=lambda case: case.kind)
+def test_kind_journey_on_kafka(
+    case: KindCase,
+    cluster: Cluster,
+    tmp_path: Path,
+    account: MakeAccount,
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    login = account(*RIGHTS)
+    project = prepare_project(Project(tmp_path, login.servers, prefix), client=login.client)
+    KindJourney(case, project, cluster).take()
+
+
+def test_subject_journey_with_registry(
+    kafka_acl: DevCluster, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with run_registry(tmp_path / "registry") as url:
+        client = {"bootstrap.servers": kafka_acl.bootstrap_servers, "schema.registry.url": url}
+        project = prepare_project(Project(tmp_path, kafka_acl.bootstrap_servers, prefix), client=client)
+        services = Services({SUBJECT.kind: lambda: open_registry(client)})
+        with KafkaCluster(to_librdkafka(client), lambda: to_transport(client), services=services) as cluster:
+            KindJourney(SUBJECT, project, cluster).take()

@@ -25,7 +25,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group
 from tests.support.clusters.contract import carry_out
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, connect, eventually
 from tests.support.clusters.group_clients import (
     ConnectWorker,
     ShareMember,
@@ -49,13 +49,10 @@ def read(cluster: KafkaCluster, name: str) -> Group:
     return cluster.groups([name]).groups[name]
 
 
-# --- members and lag -------------------------------------------------------------------------------
-
-
-def test_group_using_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_using_assign_looks_empty(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
-    produce(kafka.bootstrap_servers, name, {0: 3})
-    client = consumer(kafka.bootstrap_servers, name)
+    produce(servers, name, {0: 3})
+    client = consumer(servers, name)
     with closing(client):
         client.assign([TopicPartition(name, 0, 0)])
         message = client.poll(TIMEOUT_S)
@@ -80,13 +77,13 @@ def test_group_using_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCl
     ],
 )
 def test_never_joined_is_true_until_first_member(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
+    servers: str, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
     carry_out(real_cluster, CommitInitialOffsets(group(name), {name: "earliest"}))
     assert read(real_cluster, name).never_joined
     static = {"group_instance_id": "static-1", **properties}
-    with join_members(kafka.bootstrap_servers, name, name, protocol, **static):
+    with join_members(servers, name, name, protocol, **static):
         joined = read(real_cluster, name)
     assert not joined.never_joined
     assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "app-0")]
@@ -94,63 +91,52 @@ def test_never_joined_is_true_until_first_member(
     assert (left.state, left.never_joined) == ("Empty", False)
 
 
-# --- kinds of groups that no client of Python can describe -----------------------------------------
-
-
-def test_share_group_is_read_and_deleted(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "member_type", "config"),
+    [
+        ("share", ShareMember, {"share.auto.offset.reset": "earliest"}),
+        ("streams", StreamsMember, {"streams.initial.rebalance.delay.ms": "0"}),
+    ],
+)
+def test_share_or_streams_group_is_read_and_deleted(
+    servers: str,
+    real_cluster: KafkaCluster,
+    prefix: str,
+    protocol: str,
+    member_type: type[ShareMember | StreamsMember],
+    config: dict[str, str],
+) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
-    produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
-    carry_out(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
-    with closing(ShareMember(kafka.bootstrap_servers, name, name)) as member:
+    produce(servers, name, {0: 5, 1: 1})
+    carry_out(real_cluster, AlterConfigs(group(name), config))
+    with closing(member_type(servers, name, name)) as member:
         member.join()
 
         def look() -> Group:
             member.beat()
             return read(real_cluster, name)
 
-        message = eventually(look, lambda told: any(m.assignment for m in told.members))
-        assert (message.protocol, message.protocol_type, message.state) == ("share", "share", "Stable")
-        assert (message.assignor, message.coordinator, message.unread) == ("simple", 1, "")
-        assert [(m.id, m.instance_id, m.host) for m in message.members] == [(member.id, None, "127.0.0.1")]
-        assert message.members[0].assignment == {(name, 0), (name, 1)}
-        assert {(p.topic, p.partition, p.end) for p in message.positions} == {(name, 0, 5), (name, 1, 1)}
-        assert message.active
-        outcome = refusal(real_cluster, ResetOffsets(group(name), {(name, 0): 0}))
-        assert outcome.code == "NON_EMPTY_GROUP"
-        assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
-    message = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    assert (message.state, message.active) == ("Empty", False)
-    carry_out(real_cluster, DeleteGroup(group(name), configs=("share.auto.offset.reset",)))
+        joined = eventually(look, lambda told: any(m.assignment for m in told.members))
+        assert (joined.protocol, joined.protocol_type, joined.coordinator) == (protocol, protocol, 1)
+        assert (joined.unread, joined.active) == ("", True)
+        assert [(m.id, m.instance_id, m.host) for m in joined.members] == [(member.id, None, "127.0.0.1")]
+        assert joined.members[0].assignment == {(name, 0), (name, 1)}
+        assert {(p.topic, p.partition, p.end) for p in joined.positions} == {(name, 0, 5), (name, 1, 1)}
+        if protocol == "share":
+            assert (joined.assignor, joined.state) == ("simple", "Stable")
+        else:
+            assert {p.committed for p in joined.positions} == {None}
+        for operation in (ResetOffsets(group(name), {(name, 0): 0}), DeleteGroup(group(name))):
+            assert refusal(real_cluster, operation).code == "NON_EMPTY_GROUP"
+    left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
+    assert (left.state, left.active) == ("Empty", False)
+    carry_out(real_cluster, DeleteGroup(group(name), configs=(*config,)))
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
-def test_streams_group_is_read_and_deleted(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
-) -> None:
-    name = make_topic(real_cluster, f"{prefix}a", partitions=2)
-    produce(kafka.bootstrap_servers, name, {0: 5})
-    carry_out(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
-    with closing(StreamsMember(kafka.bootstrap_servers, name, name)) as member:
-        member.join()
-
-        def look() -> Group:
-            member.beat()
-            return read(real_cluster, name)
-
-        message = eventually(look, lambda told: any(m.assignment for m in told.members))
-        assert (message.protocol, message.protocol_type, message.coordinator) == ("streams", "streams", 1)
-        assert message.unread == ""
-        assert [(m.id, m.instance_id, m.host) for m in message.members] == [(member.id, None, "127.0.0.1")]
-        assert message.members[0].assignment == {(name, 0), (name, 1)}
-        assert {(p.partition, p.committed, p.end) for p in message.positions} == {(0, None, 5), (1, None, 0)}
-        assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
-    eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    carry_out(real_cluster, DeleteGroup(group(name)))
-
-
-def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_connect_group_is_read(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     """librdkafka refuses to describe the groups of Kafka Connect."""
-    with closing(ConnectWorker(kafka.bootstrap_servers, f"{prefix}connect", prefix)) as worker:
+    with closing(ConnectWorker(servers, f"{prefix}connect", prefix)) as worker:
         worker.join()
         reading = read(real_cluster, worker.group)
     assert (reading.protocol, reading.protocol_type, reading.unread) == ("classic", "connect", "")
@@ -159,24 +145,21 @@ def test_connect_group_is_read(kafka: DevCluster, real_cluster: KafkaCluster, pr
 
 
 def test_initial_offsets_suit_streams_group_but_not_share_group(
-    kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
+    servers: str, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
-    produce(kafka.bootstrap_servers, name, {0: 5})
+    produce(servers, name, {0: 5})
     groups = {kind: f"{prefix}{kind}" for kind in ("share", "streams")}
     for each in groups.values():
         carry_out(real_cluster, CommitInitialOffsets(group(each), {name: "latest"}))
-    with closing(StreamsMember(kafka.bootstrap_servers, groups["streams"], name)) as member:
+    with closing(StreamsMember(servers, groups["streams"], name)) as member:
         member.join()
         reading = read(real_cluster, groups["streams"])
         assert (reading.protocol, reading.committed) == ("streams", {(name, 0): 5})
-    share = ShareMember(kafka.bootstrap_servers, groups["share"], name)
+    share = ShareMember(servers, groups["share"], name)
     assert share.beat()[0] != 0
     assert read(real_cluster, groups["share"]).protocol == "classic"
     share.close()
-
-
-# --- first offsets ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -310,11 +293,8 @@ def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: 
         assert restarted
 
 
-# --- resets ----------------------------------------------------------------------------------------
-
-
 def test_partitions_without_a_right_are_named(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     """The request succeeds; single partitions of it do not."""
     names = [f"{prefix}{letter}" for letter in "ab"]
@@ -329,20 +309,12 @@ def test_partitions_without_a_right_are_named(
         assert read(owner, prefix).committed == {(names[0], 0): 0, (names[0], 1): 0}
 
 
-# --- configs, and groups as resources --------------------------------------------------------------
-
-
 def test_fake_config_defaults_match_broker(kafka_acl: DevCluster) -> None:
     with connect(kafka_acl.bootstrap_servers) as cluster:
         assert cluster.facts().config_defaults == MemoryCluster().facts().config_defaults  # of every kind
 
 
-# --- what this account, or this client, cannot see -------------------------------------------------
-
-
-def test_unauthorized_groups_are_invisible(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_unauthorized_groups_are_invisible(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     names = [f"{prefix}{part}" for part in ("seen", "unread", "denied", "absent")]
     with connect(kafka_acl.bootstrap_servers) as owner:
         make_topic(owner, prefix, partitions=1)
@@ -370,7 +342,7 @@ def test_unauthorized_groups_are_invisible(
 
 
 def test_group_with_unauthorized_topic_is_read(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     with connect(kafka_acl.bootstrap_servers) as owner:
         for letter in "ab":
@@ -385,9 +357,6 @@ def test_group_with_unauthorized_topic_is_read(
         reading = read(few, prefix)
         assert {p.topic for p in reading.positions} >= {f"{prefix}a"}
         assert reading.lag == 0
-
-
-# --- several brokers -------------------------------------------------------------------------------
 
 
 def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str) -> None:

@@ -1,23 +1,30 @@
 """Tests that need a real Kafka: networks, logins, rights, reassignments, and brokers that differ."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
+from kafkaform.cluster.kafka.acls import read_access
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.responses import TopicResponses
+from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.transport.connection import Connection
+from kafkaform.cluster.wire.large_responses import Configs
+from kafkaform.core.authorizer import AccessReading
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.model import DataSize, Desired
-from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.core.health import Health, Part, ThrottleConfigs
+from kafkaform.core.model import DataSize, Desired, ResourceRef
+from kafkaform.core.partitions import LogSpan, PartitionState, TimedOffset
 from kafkaform.core.rights import Right
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
-from tests.support.clusters.fixtures import Account, admin_client, bring_back, connect, eventually
+from tests.support.clusters.fixtures import MakeAccount, admin_client, bring_back, connect, eventually
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import alter_all_brokers, alter_configs, make_topic
 from tests.support.plans.scenes import topic
@@ -36,9 +43,6 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-# --- getting through -------------------------------------------------------------------------------
-
-
 def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     impossible = [topic("a b"), topic(".."), topic("x" * 250), topic("ä")]
@@ -47,10 +51,7 @@ def test_impossible_topic_name_is_absent(real_cluster: KafkaCluster, prefix: str
     assert not observation.invisible
 
 
-# --- rights ----------------------------------------------------------------------------------------
-
-
-def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account], prefix: str) -> None:
+def test_missing_topic_without_rights_is_unknown(account: MakeAccount, prefix: str) -> None:
     missing = topic(f"{prefix}missing")
     assert account().cluster.observe([missing]).invisible.keys() == {missing}
     reader = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS").cluster
@@ -59,9 +60,7 @@ def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account]
     assert not observation.resources
 
 
-def test_partial_observation_with_few_rights_matches_full(
-    account: Callable[..., Account], prefix: str
-) -> None:
+def test_partial_observation_with_few_rights_matches_full(account: MakeAccount, prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     refs = [topic(f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]
     creates = [CreateTopic(ref, 1, 1, {"retention.ms": "1000"}) for ref in refs]
@@ -88,7 +87,7 @@ def test_partial_observation_with_few_rights_matches_full(
     assert (set(observed.resources), set(observed.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
 
 
-def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Account]) -> None:
+def test_defaults_without_broker_rights_are_unknown(account: MakeAccount) -> None:
     found = account("CLUSTER:kafka-cluster:DESCRIBE").cluster.facts()
     assert found.config_defaults == {}
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["KF412"]
@@ -96,7 +95,7 @@ def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Accou
 
 
 def test_missing_rights_to_move_replicas_are_named(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str
+    acl: KafkaCluster, account: MakeAccount, prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
     make_topic(acl, a.name, 1, 1)
@@ -131,9 +130,7 @@ def test_missing_rights_to_move_replicas_are_named(
     assert all("`kafka-acls " in str(outcome.hint) for outcome in outcomes if outcome is not None)
 
 
-def test_rights_to_move_replicas_are_enough(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str
-) -> None:
+def test_rights_to_move_replicas_are_enough(acl: KafkaCluster, account: MakeAccount, prefix: str) -> None:
     a = topic(f"{prefix}a")
     make_topic(acl, a.name, 1, 1)
     rights = ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
@@ -149,9 +146,6 @@ def test_rights_to_move_replicas_are_enough(
     assert mover.elect_leaders([partition]) == {partition: None}
     mover.clear_throttles(throttles)
     assert not eventually(lambda: mover.throttles([a.name]), lambda found: not found)
-
-
-# --- replicas --------------------------------------------------------------------------------------
 
 
 def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: KafkaCluster) -> None:
@@ -171,17 +165,17 @@ def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: Kafka
     eventually(three.facts, lambda found: found == before)
 
 
-def test_cluster_wide_config_is_default(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_cluster_wide_config_is_default(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
-    alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", "2000000")
+    alter_all_brokers(servers, "message.max.bytes", "2000000")
     try:
         changed = eventually(
             real_cluster.facts, lambda f: f.config_default("Topic", "max.message.bytes") == "2000000"
         )
         observed = real_cluster.observe([topic(f"{prefix}a")]).resources[topic(f"{prefix}a")]
     finally:
-        alter_all_brokers(kafka.bootstrap_servers, "message.max.bytes", None)
+        alter_all_brokers(servers, "message.max.bytes", None)
     assert changed.diagnostics == ()
     assert observed.effective["config.max.message.bytes"] == "2000000"
     assert "config.max.message.bytes" not in observed.state
@@ -251,3 +245,94 @@ def test_topic_not_opened_yet_has_size_0(
 
     monkeypatch.setattr(Connection, "send_to_each", count_requests)
     assert real_cluster.sizes([observed]) == {ref: DataSize(0, 2)}
+
+
+def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
+    return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
+
+
+def test_throttle_rates_of_all_brokers_are_read(servers: str) -> None:
+    rate = "leader.replication.throttled.rate"
+    with connect(servers) as cluster:
+        assert cluster.throttle_configs([]) == ()
+        alter_all_brokers(servers, rate, "1000000")
+        try:
+            found = eventually(lambda: cluster.throttle_configs([]), bool)
+        finally:
+            alter_all_brokers(servers, rate, None)
+        assert found == (ThrottleConfigs("brokers", "", {rate: "1000000"}),)
+        eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
+
+
+def test_health_lists_unauthorized_parts_as_unread(account: MakeAccount, prefix: str) -> None:
+    owner = account(f"TOPIC:{prefix}*:ALL").cluster
+    make_topic(owner, f"{prefix}a", 1, 1)
+    make_topic(owner, f"{prefix}b", 1, 1)
+
+    nothing = account().cluster.health()
+    assert nothing.partitions == ()
+    assert nothing.unread.keys() == {Part.QUORUM, Part.REASSIGNMENTS, Part.PARTITIONS, Part.LOG_DIRS}
+    assert all("not authorised" in why for part, why in nothing.unread.items() if part is not Part.PARTITIONS)
+
+    few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster
+    health = eventually(few.health, lambda read: len(select_partitions(read, prefix)) == 2)
+    assert health.min_insync_replicas == {f"{prefix}a": 1}
+    assert health.unread[Part.MIN_ISR].startswith(f"unknown for 1 topic, such as {prefix}b")
+    assert Part.PARTITIONS not in health.unread
+
+    all_of_it = account(
+        f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE"
+    ).cluster
+    complete = eventually(all_of_it.health, lambda read: len(select_partitions(read, prefix)) == 2)
+    assert dict(complete.unread) == {}
+    assert complete.quorum is not None
+
+
+def test_expected_topics_are_read_once(
+    servers: str, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]
+    creates = [CreateTopic(ref, 1, 1, {"retention.ms": str(n)}) for n, ref in enumerate(refs)]
+    assert real_cluster.execute(creates) == [None] * len(refs)
+    absent, group = ResourceRef("Topic", f"{prefix}absent"), ResourceRef("ConsumerGroup", f"{prefix}group")
+    read = eventually(lambda: real_cluster.observe(refs), lambda seen: seen.resources.keys() == set(refs))
+    asked: list[tuple[bool, list[str]]] = []
+    plainly = TopicRequests.configs
+
+    def watch(source: TopicRequests, names: Sequence[str]) -> TopicResponses[Configs]:
+        asked.append((current_thread() is main_thread(), list(names)))
+        return plainly(source, names)
+
+    monkeypatch.setattr(TopicRequests, "configs", watch)
+    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.BATCH", 10)
+    with connect(servers) as cluster:
+        expect = cluster.prefetch()
+        for ref in (*refs[:25], absent, group):
+            expect(ref)
+        seen = cluster.observe([*refs, absent])
+        assert seen.resources == read.resources
+        assert {name for main, names in asked if not main for name in names} == {r.name for r in refs[:25]}
+        later = [name for main, names in asked if main for name in names]
+        assert sorted(later) == sorted(ref.name for ref in (*refs[25:], absent))
+        asked.clear()
+        assert cluster.observe(refs).resources == read.resources
+        assert sorted(name for _, names in asked for name in names) == [ref.name for ref in refs]
+
+
+def test_acls_are_prefetched_once(kafka_acl: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, second = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
+    early: list[str] = []
+
+    def watch(connection: Connection) -> AccessReading:
+        early.append(current_thread().name)
+        return read_access(connection)
+
+    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.read_access", watch)
+    with connect(kafka_acl.bootstrap_servers) as cluster:
+        expect = cluster.prefetch()
+        for expected in (second, ref, ref):
+            expect(expected)
+        read = cluster.observe([ref])
+        assert early == ["kafkaform-prefetch-access"]
+        assert read.inventory == cluster.observe([ref]).inventory
+        assert len(early) == 1

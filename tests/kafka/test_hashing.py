@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from spark_validation.hashing import PARTITIONERS, Keys
@@ -22,8 +21,8 @@ KEYS = build_varied_keys()
 
 
 @pytest.fixture
-def topic(kafka: DevCluster, prefix: str) -> str:
-    create_topic(kafka.bootstrap_servers, prefix, PARTITIONS)
+def topic(servers: str, prefix: str) -> str:
+    create_topic(servers, prefix, PARTITIONS)
     return prefix
 
 
@@ -48,10 +47,10 @@ def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
 
 
 @pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
-def test_java_producer_partitions_as_murmur2(kafka: DevCluster, topic: str) -> None:
+def test_java_producer_partitions_as_murmur2(servers: str, topic: str) -> None:
     classpath = os.pathsep.join(map(str, fetch_kafka_classpath()))
     run = subprocess.run(
-        [find_java().path, "-cp", classpath, SOURCE, kafka.bootstrap_servers, topic],
+        [find_java().path, "-cp", classpath, SOURCE, servers, topic],
         input="".join(f"{key.hex()}\n" for key in KEYS),
         capture_output=True,
         text=True,
@@ -72,6 +71,6 @@ def test_java_producer_partitions_as_murmur2(kafka: DevCluster, topic: str) -> N
     ],
 )
 def test_librdkafka_partitions_as_predicted(
-    kafka: DevCluster, topic: str, librdkafkas: str, ours: str, keys: list[bytes]
+    servers: str, topic: str, librdkafkas: str, ours: str, keys: list[bytes]
 ) -> None:
-    assert librdkafka(kafka.bootstrap_servers, topic, librdkafkas, keys) == place_by_client(ours, keys)
+    assert librdkafka(servers, topic, librdkafkas, keys) == place_by_client(ours, keys)

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import psutil
 import pytest
@@ -23,7 +23,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
-    Account,
+    MakeAccount,
     acl_cluster,
     admin_client,
     connect,
@@ -59,9 +59,6 @@ def short_session(monkeypatch: pytest.MonkeyPatch) -> None:
 def cluster(broker: DevCluster) -> Iterator[KafkaCluster]:
     with connect(broker.bootstrap_servers) as real:
         yield real
-
-
-# --- who is at the other end -----------------------------------------------------------------------
 
 
 def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: KafkaCluster) -> None:
@@ -179,9 +176,6 @@ def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: py
             guard()
 
 
-# --- frozen and killed -----------------------------------------------------------------------------
-
-
 def test_frozen_or_killed_holder_sends_no_further_changes(
     broker: DevCluster, cluster: KafkaCluster, prefix: str
 ) -> None:
@@ -255,9 +249,6 @@ def test_frozen_holder_completes_one_request_at_most(broker: DevCluster, prefix:
         assert len(after - before - {f"{prefix}sentinel"}) in {0, 1}
 
 
-# --- brokers that go and come ----------------------------------------------------------------------
-
-
 def test_lock_survives_restart_but_not_silence(broker: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 45)  # time for the restart, however busy the machine is
     soon = {"reconnect.backoff.max.ms": "500"}
@@ -280,9 +271,6 @@ def test_lock_survives_restart_but_not_silence(broker: DevCluster, monkeypatch: 
             os.kill(node.pid, signal.SIGCONT)
 
 
-# --- who may have it -------------------------------------------------------------------------------
-
-
 @pytest.fixture(
     scope="module",
     params=[KAFKA_VERSION, pytest.param(EARLIER, marks=pytest.mark.nightly("the rights are the same ones"))],
@@ -297,7 +285,7 @@ ALL = (f"TOPIC:{NAME}:READ", f"GROUP:{NAME}:READ")
 
 @pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
 def test_missing_lock_topic_without_create_right_is_reported(
-    kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
+    kafka_acl: DevCluster, account: MakeAccount, grants: Sequence[str]
 ) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with pytest.raises(PermissionDenied) as caught, hold(account(*grants).cluster, ALICE):
@@ -306,9 +294,7 @@ def test_missing_lock_topic_without_create_right_is_reported(
     helps(caught.value, "have it created (1 partition)")
 
 
-def test_account_with_create_right_creates_lock_topic(
-    kafka_acl: DevCluster, account: Callable[..., Account]
-) -> None:
+def test_account_with_create_right_creates_lock_topic(kafka_acl: DevCluster, account: MakeAccount) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
         guard()

@@ -212,9 +212,6 @@ def test_wrong_password_is_refused_and_hidden(gate: Gate, client: Client, mechan
         assert f"the {mechanism} login of {user} was refused: Authentication failed" in str(caught.value)
 
 
-# --- certificates ----------------------------------------------------------------------------------
-
-
 @CLIENTS
 def test_client_certificate_is_accepted(gate: Gate, client: Client) -> None:
     client(certificate_login(gate))
@@ -280,9 +277,6 @@ def test_unsuitable_certificate_is_reported(gate: Gate, names: str, tmp_path: Pa
     assert "hunter2-4711" not in call.both
 
 
-# --- tokens ----------------------------------------------------------------------------------------
-
-
 @CLIENTS
 def test_refused_token_error_gives_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(scope="of another broker"))
@@ -305,13 +299,8 @@ def test_both_clients_renew_expired_tokens(gate: Gate, endpoint: TokenEndpoint) 
         client = make_client(connection, Producer, {})
         assert client.list_topics(timeout=5).brokers
         assert len(endpoint.asked) == 1
-        for pause_s in (
-            0.7,
-            0.7,
-            0.7,
-            SESSION_S + 0.7,
-            *[0.7] * 5,
-        ):  # once, a session is over before it is renewed
+        # Once, a session is over before it is renewed.
+        for pause_s in (0.7, 0.7, 0.7, SESSION_S + 0.7, *[0.7] * 5):
             time.sleep(pause_s)
             assert connection.send(METADATA, [()])[0].brokers
             assert client.list_topics(timeout=5).brokers
@@ -319,9 +308,6 @@ def test_both_clients_renew_expired_tokens(gate: Gate, endpoint: TokenEndpoint) 
         assert 2 <= len(endpoint.asked) <= 3
     finally:
         connection.close()
-
-
-# --- docs/clients.md -------------------------------------------------------------------------------
 
 
 def read_example(number: int, **secrets: str) -> Mapping[str, str]:
@@ -352,9 +338,6 @@ def test_documented_logins_are_accepted(
     assert read_example(2)[url] == "file:///run/secrets/kafka-token"
     (tmp_path / "kafka-token").write_text(jwt())
     client(here(gate.cluster, read_example(2), **{url: f"file://{tmp_path}/kafka-token"}))
-
-
-# --- the command line ------------------------------------------------------------------------------
 
 
 def logged_in(folder: Path, servers: str, prefix: str, login: dict[str, str]) -> Project:

@@ -12,7 +12,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project
 
-API_VERSIONS, METADATA, DESCRIBE_CONFIGS, REASSIGNMENTS = 18, 3, 32, 46
+API_VERSIONS, METADATA, DESCRIBE_CONFIGS, REASSIGNMENTS, ALTER_CONFIGS = 18, 3, 32, 46, 44
 GARBAGE = bytes(range(255, 55, -1))
 
 
@@ -31,26 +31,32 @@ def spoken(connection: socket.socket) -> bytes | None:
 
 
 @contextmanager
-def between(kafka: DevCluster, key: int) -> Iterator[str]:
+def between(kafka: DevCluster, spoiled: int | None = None) -> Iterator[str]:
     """A proxy before the broker, which answers one request of our own connections with garbage.
 
     Those connections are told by their first request: librdkafka asks for the versions in another way.
+    Without that request, it makes every change of configs a dry run: the broker answers as if it did it.
     """
     host, _, port = kafka.bootstrap_servers.rpartition(":")
 
     def serve(client: socket.socket) -> None:
-        ours = None
+        mine, ours = client.getsockname()[1], None
         with suppress(OSError), client, socket.create_connection((host, int(port))) as broker:
             while message := spoken(client):
                 asked, version = unpack(">hh", message[:4])
                 ours = (asked, version) == (API_VERSIONS, 2) if ours is None else ours
-                if ours and asked == key:
+                if ours and asked == spoiled:
                     client.sendall(pack(">i", 4 + len(GARBAGE)) + message[4:8] + GARBAGE)
                     continue
+                if spoiled is None and asked == ALTER_CONFIGS:
+                    # validate_only is the last field, before the empty tagged fields.
+                    message = message[:-2] + b"\x01" + message[-1:]
                 broker.sendall(pack(">i", len(message)) + message)
                 answer = spoken(broker)
                 if answer is None:
                     return
+                if spoiled is None and asked == METADATA:  # the other connections have to come here, too
+                    answer = answer.replace(pack(">i", int(port)), pack(">i", mine))
                 client.sendall(pack(">i", len(answer)) + answer)
 
     with listening(serve) as address:
@@ -107,36 +113,6 @@ def test_unreadable_reassignments_are_noted(kafka: DevCluster, prefix: str, tmp_
     assert f"{address}: malformed answer to ListPartitionReassignments v0" in note
 
 
-# --- changes that are acknowledged and not made --------------------------------------------------------
-
-ALTER_CONFIGS = 44
-
-
-@contextmanager
-def acknowledging(kafka: DevCluster) -> Iterator[str]:
-    """A proxy that makes every change of configs a dry run: the broker answers as if it did it."""
-    host, _, port = kafka.bootstrap_servers.rpartition(":")
-
-    def serve(client: socket.socket) -> None:
-        mine = client.getsockname()[1]
-        with suppress(OSError), client, socket.create_connection((host, int(port))) as broker:
-            while message := spoken(client):
-                (asked,) = unpack(">h", message[:2])
-                if asked == ALTER_CONFIGS:
-                    # validate_only is the last field, before the empty tagged fields.
-                    message = message[:-2] + b"\x01" + message[-1:]
-                broker.sendall(pack(">i", len(message)) + message)
-                answer = spoken(broker)
-                if answer is None:
-                    return
-                if asked == METADATA:  # the other connections have to come here, too
-                    answer = answer.replace(pack(">i", int(port)), pack(">i", mine))
-                client.sendall(pack(">i", len(answer)) + answer)
-
-    with listening(serve) as address:
-        yield address
-
-
 def test_acknowledged_but_invisible_change_is_in_doubt(
     kafka: DevCluster, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,7 +129,7 @@ def test_acknowledged_but_invisible_change_is_in_doubt(
     honest.apply("--audit").needs(0)
     before = honest.live()
     honest.topic("a", retention="9d")
-    with acknowledging(kafka) as address:
+    with between(kafka) as address:
         configure(address)
         call = honest.apply("--audit").needs(1)
     assert "accepted, not visible" in call.words

@@ -12,7 +12,7 @@ import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import ROOT, Call, Project, login_project, manifest
-from tests.support.clusters.fixtures import Account
+from tests.support.clusters.fixtures import MakeAccount
 from tests.support.clusters.group_clients import produce
 
 PAGE = (ROOT / "docs" / "permissions.md").read_text("utf-8")
@@ -59,7 +59,7 @@ class Owned:
     """
 
     owner: Project
-    account: Callable[..., Account]
+    account: MakeAccount
     prefix: str
     folder: Path
 
@@ -77,7 +77,7 @@ class Owned:
     def build_access_project(self, **spec: object) -> Project:
         """The same of an account that has what an Access manifest declares."""
         account = self.account()
-        spec["principals"] = [f"User:{account.properties['sasl.username']}"]
+        spec["principals"] = [account.principal]
         # Without that, the first ACL of a resource would be refused: it closes it for the one who applies.
         administrator = Project(self.folder / "access", self.owner.servers, self.prefix)
         administrator.config(
@@ -98,7 +98,7 @@ KEPT = {"KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
 
 
 @pytest.fixture
-def owned(kafka_acl: DevCluster, prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Owned:
+def owned(kafka_acl: DevCluster, prefix: str, tmp_path: Path, account: MakeAccount) -> Owned:
     made = Owned(Project(tmp_path, kafka_acl.bootstrap_servers, prefix), account, prefix, tmp_path)
     made.declare()
     made.owner.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
@@ -214,7 +214,7 @@ OF_CLUSTER: dict[str, tuple[str, dict[str, object], tuple[str, ...], tuple[str, 
     ("kind", "spec", "rights", "command", "missing"), OF_CLUSTER.values(), ids=OF_CLUSTER
 )
 def test_missing_right_on_the_cluster_is_named(
-    account: Callable[..., Account],
+    account: MakeAccount,
     prefix: str,
     tmp_path: Path,
     kind: str,
@@ -232,9 +232,7 @@ def test_missing_right_on_the_cluster_is_named(
     assert f"--operation {missing} --cluster" in call.both
 
 
-def test_quotas_are_changed_with_required_rights(
-    account: Callable[..., Account], prefix: str, tmp_path: Path
-) -> None:
+def test_quotas_are_changed_with_required_rights(account: MakeAccount, prefix: str, tmp_path: Path) -> None:
     given = account(*(f"{CLUSTER}:{right}" for right in ("DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")))
     project = login_project(tmp_path, given, prefix, manifests=["topics"])
     for spec, done in ((QUOTA, "created"), ({"state": "absent"}, "deleted")):

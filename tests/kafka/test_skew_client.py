@@ -1,7 +1,7 @@
 """Spark's clients of Kafka at real brokers: offsets, refusals, and the rights that reading takes."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from kafkaform.inspect.skew_input import choose
 from spark_validation import kafka_client
 from spark_validation.errors import ReadingFailed
 from spark_validation.kafka_client import GROUP_ID, HARMLESS, OffsetReader, make_client, make_reading_error
-from tests.support.clusters.fixtures import TIMEOUT_S, Account
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount
 from tests.support.skew.producers import fill_topic
 
 RECORDS = 900
@@ -21,10 +21,10 @@ PARTITIONS = 3
 BEGIN = int(time.time() * 1000) - 3_600_000
 
 
-def test_spans_match_other_clients(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
+def test_spans_match_other_clients(servers: str, prefix: str, real_cluster: Any) -> None:
     topic, missing = f"{prefix}a", f"{prefix}none"
-    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
-    admin = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers})
+    fill_topic(servers, topic, RECORDS, BEGIN)
+    admin = OffsetReader({"bootstrap.servers": servers})
     theirs = real_cluster.log_spans([(topic, number) for number in range(PARTITIONS)])
     spans, failed = admin.spans([topic, missing])
     assert [(topic, span.partition, span.start, span.end) for span in spans.pop(topic)] == [
@@ -52,15 +52,15 @@ def test_spans_match_other_clients(kafka: DevCluster, prefix: str, real_cluster:
     assert admin.cluster_id() == real_cluster.facts().cluster_id
 
 
-def test_spans_end_before_an_open_transaction(kafka: DevCluster, prefix: str) -> None:
+def test_spans_end_before_an_open_transaction(servers: str, prefix: str) -> None:
     topic = f"{prefix}a"
-    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
-    writer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    fill_topic(servers, topic, RECORDS, BEGIN)
+    writer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
     writer.init_transactions(TIMEOUT_S)
     writer.begin_transaction()
     writer.produce(topic, b"v", key=b"open", partition=0)
     assert writer.flush(TIMEOUT_S) == 0
-    spans, _ = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])
+    spans, _ = OffsetReader({"bootstrap.servers": servers}).spans([topic])
     assert sum(span.records for span in spans[topic]) == RECORDS
     writer.abort_transaction(TIMEOUT_S)
 
@@ -85,13 +85,15 @@ def read(kafka: Mapping[str, str], topic: str, records: int, patience_s: float =
         consumer.close()
 
 
-def test_reading_needs_no_group_right(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
-    reader = account(f"TOPIC:{topic}:READ").properties
-    kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
+@pytest.fixture
+def topic(kafka_acl: DevCluster, prefix: str) -> str:
+    """A topic with records, where accounts log in."""
+    fill_topic(kafka_acl.bootstrap_servers, f"{prefix}a", RECORDS, BEGIN)
+    return f"{prefix}a"
+
+
+def test_reading_needs_no_group_right(account: MakeAccount, topic: str) -> None:
+    kafka = account(f"TOPIC:{topic}:READ").client
     admin = OffsetReader(kafka)
     spans, failed = admin.spans([topic])
     assert (sum(span.records for span in spans[topic]), failed) == (RECORDS, {})
@@ -106,25 +108,17 @@ def test_reading_needs_no_group_right(
     )
 
 
-def test_topic_with_unreadable_configs_counts_as_unread(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
+def test_topic_with_unreadable_configs_counts_as_unread(account: MakeAccount, topic: str) -> None:
     rights = [f"TOPIC:{topic}:{right}" for right in ("DESCRIBE", "READ")]
     sees = choose(account(*rights).cluster, [topic], (), ())
     assert (sees.unread, sees.compacted, dict(sees.retention_bytes)) == (frozenset({topic}), frozenset(), {})
     assert (dict(sees.topics), dict(sees.failed)) == ({topic: PARTITIONS}, {})
-    assert choose(account(*rights).cluster, [f"{prefix}*"], (), ()).unread == {topic}
+    assert choose(account(*rights).cluster, [f"{topic}*"], (), ()).unread == {topic}
     knows = choose(account(*rights, f"TOPIC:{topic}:DESCRIBE_CONFIGS").cluster, [topic], (), ())
     assert (knows.unread, dict(knows.retention_bytes)) == (frozenset(), {topic: -1})
 
 
-def test_transactions_are_visible_with_read_right_only(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
+def test_transactions_are_visible_with_read_right_only(account: MakeAccount, topic: str) -> None:
     cluster = account(f"TOPIC:{topic}:DESCRIBE").cluster
     assert cluster.transactional([(topic, 0)]) == {}
     (found,) = read_arrivals(cluster, {topic: PARTITIONS}, int(time.time() * 1000))
@@ -134,11 +128,9 @@ def test_transactions_are_visible_with_read_right_only(
 
 
 def test_refused_reading_has_reason_without_password(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, monkeypatch: pytest.MonkeyPatch
+    account: MakeAccount, topic: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
-    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
-    blind = {**account(f"TOPIC:{topic}:DESCRIBE").properties, **servers}
+    blind = account(f"TOPIC:{topic}:DESCRIBE").client
     wrong = {**blind, "sasl.password": "wrong-hunter2"}
     for kafka, message in (
         (blind, f"this account may not read topic {topic}"),

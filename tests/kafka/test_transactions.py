@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from kafkaform.core import transactions as core
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, connect, eventually
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import make_topic
 
@@ -57,18 +57,18 @@ def list_open_transactions(cluster: KafkaCluster, name: str) -> list[OpenTransac
 
 
 @pytest.fixture
-def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
+def topic(servers: str, real_cluster: KafkaCluster, prefix: str) -> str:
     """A topic of two partitions with five records in the first."""
     name = f"{prefix}a"
     make_topic(real_cluster, name, 2)
-    produce(kafka.bootstrap_servers, name, {0: 5})
+    produce(servers, name, {0: 5})
     return name
 
 
 def test_open_transaction_beyond_timeout_is_hanging(
-    kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+    servers: str, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with leave_open_transaction(kafka.bootstrap_servers, topic, timeout_ms=1_000):
+    with leave_open_transaction(servers, topic, timeout_ms=1_000):
         found = eventually(
             lambda: list_open_transactions(real_cluster, topic), lambda some: some[0].age_ms > 1_000
         )
@@ -83,7 +83,7 @@ def test_open_transaction_beyond_timeout_is_hanging(
 
 
 def test_producers_are_read_for_open_transactions_only(
-    kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+    servers: str, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("no transaction is open")
@@ -93,7 +93,7 @@ def test_producers_are_read_for_open_transactions_only(
         patch.setattr(transactions, "_read_coordinated", refuse)
         assert list_open_transactions(real_cluster, topic) == []
         with (
-            leave_open_transaction(kafka.bootstrap_servers, topic),
+            leave_open_transaction(servers, topic),
             pytest.raises(AssertionError, match="no transaction is open"),
         ):
             list_open_transactions(real_cluster, topic)
@@ -112,7 +112,7 @@ def test_producers_are_unread_if_brokers_do_not_list_them(
 @pytest.mark.parametrize("age_ms", [DEFAULT_MAX_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS + GRACE_MS])
 @pytest.mark.parametrize("missing", ["LIST_TRANSACTIONS", "DESCRIBE_PRODUCERS"])
 def test_transaction_age_falls_back_to_record_times(
-    kafka: DevCluster,
+    servers: str,
     real_cluster: KafkaCluster,
     topic: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +123,7 @@ def test_transaction_age_falls_back_to_record_times(
     monkeypatch.setattr(
         transactions, missing, replace(request, key=10_000)
     )  # as brokers before Kafka 2.8, 3.0
-    with leave_open_transaction(kafka.bootstrap_servers, topic, age_ms=age_ms):
+    with leave_open_transaction(servers, topic, age_ms=age_ms):
         found = list_open_transactions(real_cluster, topic)
         assert [(t.partition[1], t.start, t.end) for t in found] == [(0, 5, 7), (1, 0, 2)]
         # Partition 0 begins with records that are young, none of which is the transaction's.
@@ -141,7 +141,7 @@ def test_transaction_age_falls_back_to_record_times(
 
 
 def test_transaction_details_depend_on_rights(
-    kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
+    kafka_acl: DevCluster, account: MakeAccount, prefix: str
 ) -> None:
     name = f"{prefix}a"
     with connect(kafka_acl.bootstrap_servers) as owner:
@@ -165,7 +165,7 @@ def test_transaction_details_depend_on_rights(
 
 
 def test_transaction_unknown_to_coordinator_is_hanging(
-    kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+    servers: str, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one whose records came late, which all leaders appended before Kafka 3.6 (KIP-890)."""
     read = transactions._read_coordinated
@@ -175,7 +175,7 @@ def test_transaction_unknown_to_coordinator_is_hanging(
         return {key: replace(each, partitions=frozenset()) for key, each in known.items()}, failure
 
     monkeypatch.setattr(transactions, "_read_coordinated", forget_partitions)
-    with leave_open_transaction(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS):
+    with leave_open_transaction(servers, topic, age_ms=17 * MINUTE_MS):
         transaction, _ = list_open_transactions(real_cluster, topic)
     assert (transaction.partition, transaction.start, transaction.end) == ((topic, 0), 5, 7)
     assert (transaction.transactional_id, transaction.coordinated) == (topic, False)

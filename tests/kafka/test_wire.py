@@ -1,5 +1,7 @@
 """The answers of a broker are read in every version; tests/unit/cluster/test_wire.py damages them."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,7 +11,6 @@ from kafkaform.cluster.wire import group_messages, large_responses, messages
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.values import replace
-from kafkaform.devcluster.cluster import DevCluster
 from tests.support.clusters.responses import read_or_refuse
 
 NOBODY = "nobody-is-here"
@@ -67,27 +68,28 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._PAUSE_S", 0)
 
 
-def test_responses_are_read_in_every_version(kafka: DevCluster) -> None:
-    given = {"bootstrap.servers": kafka.bootstrap_servers}
-    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+@pytest.fixture
+def connection(servers: str) -> Iterator[Connection]:
+    given = {"bootstrap.servers": servers}
+    with closing(Connection(to_librdkafka(given), lambda: to_transport(given))) as made:
+        yield made
+
+
+def test_responses_are_read_in_every_version(connection: Connection) -> None:
     for request_type, request in REQUESTS:
         least, most = connection.read_api_versions()[request_type.key]
         for version in range(max(least, request_type.versions[0]), min(most, request_type.versions[1]) + 1):
             of_version = replace(request_type, versions=(version, version), read=lambda body, _: bytes(body))
             (body,) = connection.send(of_version, [request])
             assert read_or_refuse(request_type, version, body) is not None, (request_type.name, version)
-    connection.close()
 
 
-def test_metadata_is_the_same_in_every_version(kafka: DevCluster) -> None:
-    given = {"bootstrap.servers": kafka.bootstrap_servers}
-    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+def test_metadata_is_the_same_in_every_version(connection: Connection) -> None:
     answers = {}
     for version in range(4, 13):
         of_version = replace(large_responses.METADATA, versions=(version, version))
         (answer,) = connection.send(of_version, [None])
         topics = [topic._replace(topic_id=b"") for topic in answer.topics]
         answers[version] = replace(answer, topics=sorted(topics))
-    connection.close()
     assert answers[12].brokers
     assert all(answer == answers[12] for answer in answers.values())

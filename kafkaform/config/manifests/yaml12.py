@@ -24,7 +24,6 @@ import yaml
 
 from kafkaform.config.manifests.templates import explain_source, find_conflict
 from kafkaform.config.manifests.yaml_hazards import (
-    MAX_DEPTH,
     UNTAGGED,
     Composer,
     LimitedComposer,
@@ -290,7 +289,7 @@ def _construct(
     """Construct the document of a node; None if it needs a check for hazards, unless it was checked."""
     construction = _Construction(verbatim, checked)
     try:
-        data = construction.construct(root, verbatim is None, 1)
+        data = construction.construct(root, verbatim is None)
     except _Hazard:
         return None
     return Document(file, data, array("I", construction.marks))
@@ -312,17 +311,16 @@ class _Construction:
         self._checked = checked
         self.marks: list[int] = []
 
-    def construct(self, node: yaml.Node, keep: bool, depth: int) -> Data:
+    def construct(self, node: yaml.Node, keep: bool) -> Data:
         """Construct the value of a node; raises _Hazard for a hazard, unless the document was checked."""
         mark = node.start_mark
         self.marks += mark.line + 1, mark.column + 1
-        if not self._checked and (node.tag != UNTAGGED or depth > MAX_DEPTH):
+        if node.tag != UNTAGGED:
             raise _Hazard
         if isinstance(node, yaml.ScalarNode):
             return _resolve_scalar(node, self._unquoted if keep else None)
-        below = depth + 1
         if isinstance(node, yaml.SequenceNode):
-            return [self.construct(child, keep, below) for child in node.value]
+            return [self.construct(child, keep) for child in node.value]
         data: dict[str, Data] = {}
         for key, value in node.value:
             name = key.value
@@ -333,7 +331,7 @@ class _Construction:
             mark = key.start_mark
             self.marks += mark.line + 1, mark.column + 1
             # All manifests have the same few keys, so each is kept in memory once.
-            data[intern(name)] = self.construct(value, keep or name in self._verbatim, below)
+            data[intern(name)] = self.construct(value, keep or name in self._verbatim)
         return data
 
 

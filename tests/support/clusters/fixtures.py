@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -219,6 +219,10 @@ class Account:
     def client(self) -> dict[str, str]:
         return {"bootstrap.servers": self.servers, **self.properties}
 
+    @property
+    def principal(self) -> str:
+        return f"User:{self.properties['sasl.username']}"
+
     def write_java_properties(self, folder: Path, password: str | None = None) -> Path:
         """Write client.properties, as Kafka's own tools take them, in a folder."""
         user, known = self.properties["sasl.username"], self.properties["sasl.password"]
@@ -231,6 +235,10 @@ class Account:
         return file
 
 
+MakeAccount: TypeAlias = Callable[..., Account]
+"""What the fixture `account` is: it takes the rights that the account gets."""
+
+
 @pytest.fixture(scope="session")
 def free_accounts() -> Iterator[str]:
     """Accounts without any right, each handed out once."""
@@ -238,7 +246,7 @@ def free_accounts() -> Iterator[str]:
 
 
 @pytest.fixture
-def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Callable[..., Account]]:
+def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[MakeAccount]:
     """Makes accounts with rights: `account("TOPIC:orders.*:DESCRIBE", "CLUSTER:kafka-cluster:ALTER")`.
 
     A trailing asterisk in a name stands for all that start with the rest.

@@ -22,7 +22,7 @@ def short(text: str | None) -> bytes:
 
 
 def entry(
-    name: str,
+    name: str | None,
     value: str | None,
     source: int,
     synonyms: int = 0,
@@ -40,7 +40,9 @@ def entry(
     )
 
 
-def encode_config_response(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
+def encode_config_response(
+    name: str | None, *entries: bytes, code: int = 0, message: str | None = None
+) -> bytes:
     head = pack(">h", code) + short(message) + b"\x02" + short(name)
     return head + pack(">i", len(entries)) + b"".join(entries)
 

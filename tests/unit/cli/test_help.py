@@ -150,7 +150,7 @@ PARSED_ONLY: dict[str, str] = {
     "dev status": _KAFKA,
     "dev logs": _KAFKA,
     "dev run": _KAFKA,
-    "arrivals": "asks leaders on its own connections; tests/kafka/test_cli_arrivals.py runs it",
+    "arrivals": "asks leaders on its own connections; tests/kafka/test_cli_skew.py runs it",
     "revert": "needs the id of an apply; tests/unit/cli/test_cli_history.py has one",
     "succession orders.v2 --format json": "needs a succession; tests/kafka/test_cli_succession.py has one",
     "validate --watch": "runs until Ctrl-C; test_cli_validate.py stops it",

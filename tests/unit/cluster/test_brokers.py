@@ -27,15 +27,7 @@ from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.config.client_properties import to_transport
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
-from kafkaform.core.errors import (
-    AuthenticationFailed,
-    ClusterError,
-    MalformedResponse,
-    NotOffered,
-    OutcomeUnknown,
-    RequestRejected,
-    Unreachable,
-)
+from kafkaform.core import errors
 from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
@@ -227,7 +219,7 @@ def test_requests_have_header_and_responses_are_in_order() -> None:
     ],
 )
 def test_failed_request_has_the_address(answer: object, said: str) -> None:
-    with socket_to(lambda *_: answer) as (server, first), pytest.raises(ClusterError) as caught:
+    with socket_to(lambda *_: answer) as (server, first), pytest.raises(errors.ClusterError) as caught:
         first.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
@@ -262,7 +254,7 @@ def test_closed_connection_hints_at_security_protocol() -> None:
     ],
 )
 def test_invalid_version_response_is_refused(told: object) -> None:
-    refused = pytest.raises(MalformedResponse, match="malformed answer to ApiVersions v2")
+    refused = pytest.raises(errors.MalformedResponse, match="malformed answer to ApiVersions v2")
     with broker(lambda *_: b"", versions=lambda: told) as server, refused:
         open_socket(server)
 
@@ -272,7 +264,7 @@ def test_slow_tls_handshake_times_out() -> None:
     tls = replace(NOBODY, tls=ssl.create_default_context())
     with socket.create_server(("127.0.0.1", 0)) as server:
         Thread(target=lambda: head.to(server.accept()[0], 0), daemon=True).start()
-        with pytest.raises(ClusterError, match="timed out"):
+        with pytest.raises(errors.ClusterError, match="timed out"):
             BrokerSocket(server.getsockname(), tls, connect_s=0.2)
 
 
@@ -283,7 +275,7 @@ def test_memory_grows_with_received_bytes() -> None:
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         try:
-            with pytest.raises(OutcomeUnknown):
+            with pytest.raises(errors.OutcomeUnknown):
                 item.send(ECHO, [b""], timeout_s=0.3)
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -294,7 +286,10 @@ def test_memory_grows_with_received_bytes() -> None:
 
 def test_undefined_tagged_field_in_header_is_refused() -> None:
     damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
-    with socket_to(lambda *_: damaged) as (_, first), pytest.raises(MalformedResponse, match="tagged fields"):
+    with (
+        socket_to(lambda *_: damaged) as (_, first),
+        pytest.raises(errors.MalformedResponse, match="tagged fields"),
+    ):
         first.send(TAGGED, [b""])
 
 
@@ -311,7 +306,7 @@ def test_blocked_request_times_out() -> None:
         taken: list[socket.socket] = []
         Thread(target=answer_once, daemon=True).start()
         brokersocket = BrokerSocket(server.getsockname(), NOBODY)
-        with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
+        with pytest.raises(errors.OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
             brokersocket.send(ECHO, [bytes(20_000_000)], timeout_s=0.2)
         brokersocket.close()
         taken[0].close()
@@ -322,7 +317,7 @@ def test_blocked_request_times_out() -> None:
 )
 def test_invalid_addresses_are_refused(place: tuple[str, int]) -> None:
     """As brokers may tell them."""
-    with pytest.raises(ClusterError):
+    with pytest.raises(errors.ClusterError):
         BrokerSocket(place, NOBODY, connect_s=0.5)
 
 
@@ -331,9 +326,9 @@ def test_requests_are_logged_without_content(caplog: pytest.LogCaptureFixture) -
     answers: list[object] = [b"a secret", b"another", ..., ...]
     with socket_to(lambda *_: answers.pop(0)) as (server, first):
         assert first.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(errors.OutcomeUnknown):
             first.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
-    with pytest.raises(ClusterError):
+    with pytest.raises(errors.ClusterError):
         open_socket(server)
     # Threads of earlier tests may still try to connect elsewhere.
     lines = [line for line in read_log_lines(caplog, "kafkaform.cluster") if line.startswith(server.name)]
@@ -365,7 +360,7 @@ def test_silent_broker_is_not_sent_repeated_requests() -> None:
     answers: list[object] = [b"first", ..., b"late"]
     with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
-        with pytest.raises(OutcomeUnknown, match="timed out"):
+        with pytest.raises(errors.OutcomeUnknown, match="timed out"):
             cluster.send(ECHO, [b""], timeout_s=0.2)
         assert len(server.heard) == 2
         assert cluster.send(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
@@ -429,10 +424,10 @@ def test_stopped_broker_is_named() -> None:
     with two_brokers(lambda *_: b"one", lambda *_: b"two", gone=gone) as (_, _, cluster):
         responses = cluster.send_to_each(ECHO, b"", 1.0)
         assert (responses[1], responses[2]) == (b"one", b"two")
-        assert isinstance(responses[3], Unreachable)
+        assert isinstance(responses[3], errors.Unreachable)
         assert responses[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
         assert cluster.send(ECHO, [b""], 2) == [b"two"]
-        with pytest.raises(Unreachable, match="broker 4 is down"):
+        with pytest.raises(errors.Unreachable, match="broker 4 is down"):
             cluster.send(ECHO, [b""], 4)
 
 
@@ -466,7 +461,7 @@ def test_controller_is_requested_directly() -> None:
         assert read_running(connection, 0.2) == {("t", 0): moved}
         assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 200) + b"\x00\x00")
         answers.append(refused)
-        with pytest.raises(RequestRejected) as caught:
+        with pytest.raises(errors.RequestRejected) as caught:
             read_running(connection, 0.2)
         assert caught.value.code == "NOT_CONTROLLER"
         connection.close()
@@ -474,7 +469,7 @@ def test_controller_is_requested_directly() -> None:
 
 def test_empty_cluster_and_malformed_response_are_errors() -> None:
     # A cluster that names no broker.
-    empty = pytest.raises(ClusterError, match="empty list of brokers")
+    empty = pytest.raises(errors.ClusterError, match="empty list of brokers")
     with start_cluster(lambda *_: metadata()) as (_, cluster), empty:
         cluster.send_to_each(ECHO, b"", 1.0)
     # A broker that gives a malformed answer is told beside the others.
@@ -482,7 +477,7 @@ def test_empty_cluster_and_malformed_response_are_errors() -> None:
     with two_brokers(lambda *_: b"one", lambda *_: b"\xff") as (_, second, cluster):
         responses = cluster.send_to_each(request_type, b"", 1.0)
         assert responses[1] == "one"
-        assert isinstance(responses[2], MalformedResponse)
+        assert isinstance(responses[2], errors.MalformedResponse)
         assert responses[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
 
 
@@ -516,7 +511,7 @@ def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
                 "ssl.ca.location": str(tmp_path / "certificate.pem"),
             }
         )
-        with pytest.raises(ClusterError, match="certificate is not trusted: IP address mismatch"):
+        with pytest.raises(errors.ClusterError, match="certificate is not trusted: IP address mismatch"):
             Brokers(settings).read_api_versions()
         thread.join(60)
 
@@ -527,11 +522,11 @@ def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatc
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
         cluster.close()
-        with pytest.raises(ClusterError, match="was closed"):
+        with pytest.raises(errors.ClusterError, match="was closed"):
             cluster.send(ECHO, [b""])
         connection = Connection({}, lambda: settings(server))
         connection.close()
-        with pytest.raises(ClusterError, match="was closed"):
+        with pytest.raises(errors.ClusterError, match="was closed"):
             connection.send(ECHO, [b""])
 
 
@@ -542,9 +537,9 @@ def test_unsupported_request_is_not_sent() -> None:
     unknown = replace(ECHO, key=2_000, name="Unknown")
     newer = replace(ECHO, versions=(4, 5))
     with start_cluster(lambda *_: b"here") as (server, cluster):
-        with pytest.raises(NotOffered, match="not support Unknown"):
+        with pytest.raises(errors.NotOffered, match="not support Unknown"):
             cluster.send(unknown, [b""])
-        with pytest.raises(NotOffered, match="in version 4 to 5, only in 0 to 3"):
+        with pytest.raises(errors.NotOffered, match="in version 4 to 5, only in 0 to 3"):
             cluster.send(newer, [b""])
         assert server.heard == []
         assert cluster.send(ECHO, [b""]) == [b"here"]
@@ -561,7 +556,7 @@ def test_versions_are_chosen_for_each_broker() -> None:
     with mixed as (_, _, cluster):
         assert cluster.send_to_each(both, b"", 1.0) == {1: "1one", 2: "0two"}
         assert (cluster.read_api_versions(1)[1_001], cluster.read_api_versions(2)[1_001]) == ((0, 1), (0, 0))
-        assert isinstance(cluster.send_to_each(ECHO, b"", 1.0)[2], NotOffered)
+        assert isinstance(cluster.send_to_each(ECHO, b"", 1.0)[2], errors.NotOffered)
 
 
 # --- what changes something ------------------------------------------------------------------------
@@ -571,7 +566,7 @@ def test_change_with_lost_response_is_not_repeated() -> None:
     answers: list[object] = [b"first", None]
     with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
-        with pytest.raises(OutcomeUnknown, match="closed the connection"):
+        with pytest.raises(errors.OutcomeUnknown, match="closed the connection"):
             cluster.send(CHANGE, [b""])
         assert len(server.heard) == 2
 
@@ -579,8 +574,8 @@ def test_change_with_lost_response_is_not_repeated() -> None:
 def test_lost_response_of_a_named_broker_is_unknown() -> None:
     with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
         cluster.read_api_versions(1)
-        assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
-        assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
+        assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], errors.OutcomeUnknown)
+        assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], errors.Unreachable)
 
 
 def test_change_is_sent_on_a_new_connection() -> None:
@@ -652,7 +647,7 @@ def test_login_precedes_requests() -> None:
 def test_refused_login_is_not_repeated(answers: list[bytes], said: str, hint: str) -> None:
     remaining = [*answers]
     with asking_for_logins(lambda *_: remaining.pop(0)) as server:
-        with pytest.raises(AuthenticationFailed, match=said) as caught:
+        with pytest.raises(errors.AuthenticationFailed, match=said) as caught:
             logging_in(server).send(ECHO, [b""])
         assert hint in (caught.value.hint or "")
         assert (server.connections, remaining) == (1, [])
@@ -687,7 +682,7 @@ def test_bootstrap_connection_is_reused_for_own_broker() -> None:
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
         assert server.connections == 1
-        with pytest.raises(MalformedResponse):
+        with pytest.raises(errors.MalformedResponse):
             cluster.send(RequestType(1_000, "Echo", (3, 3), 4, return_body, lambda *_: [][0]), [b""], 1)
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
@@ -744,7 +739,7 @@ def test_missing_controller_is_refused_within_timeout() -> None:
     with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
         connection = Connection({}, lambda: settings(server))
         begun = time.monotonic()
-        with pytest.raises(RequestRejected) as caught:
+        with pytest.raises(errors.RequestRejected) as caught:
             read_running(connection, 0.5)
         assert caught.value.code == "NOT_CONTROLLER"
         assert 0.5 < time.monotonic() - begun < 10, "an election may take 20 s, the caller has 0.5 s"
@@ -774,6 +769,6 @@ def test_login_has_single_deadline(ahead: list[float], monkeypatch: pytest.Monke
         ahead[0] += 59.5
         return handshake(0)
 
-    late = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
+    late = pytest.raises(errors.OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
     with asking_for_logins(answer) as server, late:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))

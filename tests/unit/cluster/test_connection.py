@@ -50,6 +50,13 @@ def test_threads_share_one_result() -> None:
     for thread in threads:
         thread.start()
     assert worker.begun.wait(60)
+    # Neither another property waits for this one, nor another object.
+    second = Worker()
+    second.allowed.set()
+    assert (worker.quick, second.slow, worker.times) == ("quick", 1, 0)
+    for number in (2, 3):  # a failure is not kept
+        with pytest.raises(ValueError, match=str(number)):
+            _ = second.failing
     time.sleep(0.05)
     worker.allowed.set()
     for thread in threads:

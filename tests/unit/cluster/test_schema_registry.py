@@ -13,15 +13,7 @@ import pytest
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.schema_registry import RegistryResponse, SchemaRegistry, open_registry
 from kafkaform.cluster.services import Services
-from kafkaform.core.errors import (
-    AuthenticationFailed,
-    ClusterError,
-    MalformedResponse,
-    OutcomeUnknown,
-    Unreachable,
-    UnusableCertificate,
-    UsageError,
-)
+from kafkaform.core import errors
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources.subject.operations import AlterSubject
@@ -75,15 +67,15 @@ def test_login_is_sent(properties: dict[str, str], header: str) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "reading", "writing"),
     [
-        (401, b'{"message": "no"}', AuthenticationFailed, AuthenticationFailed),
-        (500, b"<html>", Unreachable, OutcomeUnknown),
-        (200, b"<html>", MalformedResponse, MalformedResponse),
-        (302, b"", Unreachable, OutcomeUnknown),
-        (200, b'{"subjects": []}', MalformedResponse, type(None)),
+        (401, b'{"message": "no"}', errors.AuthenticationFailed, errors.AuthenticationFailed),
+        (500, b"<html>", errors.Unreachable, errors.OutcomeUnknown),
+        (200, b"<html>", errors.MalformedResponse, errors.MalformedResponse),
+        (302, b"", errors.Unreachable, errors.OutcomeUnknown),
+        (200, b'{"subjects": []}', errors.MalformedResponse, type(None)),
     ],
 )
 def test_invalid_registry_response_is_error(
-    status: int, body: bytes, reading: type[ClusterError], writing: type[ClusterError | None]
+    status: int, body: bytes, reading: type[errors.ClusterError], writing: type[errors.ClusterError | None]
 ) -> None:
     with serve(status, body) as url:
         registry = open_registry({"schema.registry.url": url})
@@ -100,7 +92,7 @@ def test_malformed_subject_is_invisible(body: bytes) -> None:
         reading = registry.observe({REF: {}}, none_besides, listed=False)
         assert [*reading.invisible] == [REF]
         (outcome,) = registry.validate([AlterSubject(REF, RegisteredSchema('"string"'))])
-        assert isinstance(outcome, MalformedResponse)
+        assert isinstance(outcome, errors.MalformedResponse)
 
 
 @pytest.mark.parametrize(("excluded", "count"), [("", 2), ("example.com,127.0.0.1", 0)])
@@ -110,21 +102,21 @@ def test_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, exclu
         monkeypatch.setenv("https_proxy", url.replace("http://", "me:s%403@"))
         monkeypatch.setenv("no_proxy", excluded)
         registry = open_registry({"schema.registry.url": "https://127.0.0.1:1"})
-        with pytest.raises(Unreachable) as error:
+        with pytest.raises(errors.Unreachable) as error:
             registry.observe({}, none_besides, listed=True)
         assert "s@3" not in error.value.message
         (outcome,) = registry.execute([REGISTER], unguarded)
-    assert type(outcome) is Unreachable  # nothing was sent to the registry
+    assert type(outcome) is errors.Unreachable  # nothing was sent to the registry
     assert seen == [f"127.0.0.1:1 Basic {base64.b64encode(b'me:s@3').decode()}"] * count
 
 
 def test_unusable_proxy_or_authority_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     properties = {"schema.registry.url": "https://127.0.0.1:1"}
     missing = {"schema.registry.ssl.ca.location": str(tmp_path / "none.pem")}
-    with pytest.raises(UnusableCertificate, match=r"schema registry: .*none\.pem"):
+    with pytest.raises(errors.UnusableCertificate, match=r"schema registry: .*none\.pem"):
         open_registry({**properties, **missing})
     monkeypatch.setenv("https_proxy", "socks5://proxy:1080")
-    with pytest.raises(UsageError, match="https_proxy"):
+    with pytest.raises(errors.UsageError, match="https_proxy"):
         open_registry(properties)
 
 
@@ -132,11 +124,11 @@ def test_unreachable_registry_error_has_no_secret() -> None:
     registry = open_registry(
         {"schema.registry.url": "http://127.0.0.1:1", "basic.auth.user.info": "me:hunter2"}
     )
-    with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1") as error:
+    with pytest.raises(errors.Unreachable, match=r"http://127\.0\.0\.1:1") as error:
         registry.observe({}, none_besides, listed=True)
     assert "hunter2" not in json.dumps([error.value.message, error.value.hint])
     (outcome,) = registry.execute([REGISTER], unguarded)
-    assert type(outcome) is Unreachable  # no connection: surely not carried out
+    assert type(outcome) is errors.Unreachable  # no connection: surely not carried out
 
 
 def test_subject_without_configured_registry_is_not_visible() -> None:
@@ -144,7 +136,7 @@ def test_subject_without_configured_registry_is_not_visible() -> None:
     reading = services.observe({REF: {}}, none_besides, ["Subject"])
     assert "schema.registry.url" in reading.invisible[REF]
     assert reading.diagnostics == ()
-    with pytest.raises(UsageError):
+    with pytest.raises(errors.UsageError):
         open_registry({})
 
 

@@ -71,6 +71,7 @@ def test_oidc_token_is_requested_once_without_proxy(
     assert tokens.token() is token
     assert len(endpoint.asked) == 1
     assert token.value not in repr(token)
+    assert make_token_source(SaslSettings("PLAIN", "alice", "x")) is None
 
 
 def test_endpoint_error_hides_secret(endpoint: TokenEndpoint) -> None:

@@ -31,6 +31,7 @@ def test_configs_of_every_shape_are_read() -> None:
         encode_config_response("a-prefix-of-the-block", plain[0]),
         encode_config_response("nothing"),
         encode_config_response("secretive", *hidden),
+        encode_config_response(None, entry(None, "1", 1)),
     ]
     answers = large_responses.TOPIC_CONFIGS.read(pack(">ii", 7, len(topics)) + b"".join(topics), 1)
     assert [(a.name, a.error_code, a.message) for a in answers] == [
@@ -40,6 +41,7 @@ def test_configs_of_every_shape_are_read() -> None:
         ("a-prefix-of-the-block", 0, ""),
         ("nothing", 0, ""),
         ("secretive", 0, ""),
+        ("", 0, ""),
     ]
     assert answers[0].configs.own == {"größe": None}
     assert answers[0].configs.effective == {"retention.ms": "1", "größe": None}
@@ -47,11 +49,12 @@ def test_configs_of_every_shape_are_read() -> None:
     assert answers[3].configs.effective == {"retention.ms": "1"}
     assert answers[4].configs.effective == {}
     assert answers[5].configs == Configs({"password": None}, {"password": None, "fixed": ""})
+    assert answers[6].configs == Configs({"": "1"}, {"": "1"})
 
 
 def test_metadata_with_tags_and_null_names_is_read() -> None:
     tags = b"\x01\x05\x03abc"
-    broker = pack(">i", 1) + compact(b"host") + pack(">i", 9092) + compact(None) + tags
+    broker = pack(">i", 1) + compact(None) + pack(">i", 9092) + compact(None) + tags
     replicas = varint(201) + b"".join(pack(">i", n) for n in range(200))
     partition = pack(">hiii", 0, 3, 1, 0) + replicas + varint(2) + pack(">i", 1) + varint(1) + tags
     topic_id = bytes(range(16))
@@ -62,7 +65,9 @@ def test_metadata_with_tags_and_null_names_is_read() -> None:
         pack(">i", 0) + varint(2) + broker + compact(b"cluster") + pack(">i", 1)
         + varint(3) + topic + nameless + b"\x00"
     )  # fmt: skip
-    first, second = large_responses.METADATA.read(body, 12).topics
+    response = large_responses.METADATA.read(body, 12)
+    first, second = response.topics
+    assert response.brokers == {1: ("", 9092, None)}
     assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
     assert first.topic_id == topic_id
     assert first.partitions == [(3, 1, tuple(range(200)), (1,))]

@@ -51,6 +51,7 @@ from tests.support.clusters.responses import (
     encode_config_response,
     entry,
     read_or_refuse,
+    short,
     varint,
 )
 from tests.support.plans.strategies import examples
@@ -71,14 +72,15 @@ def string(text: str) -> bytes:
     return compact(text.encode())
 
 
-def metadata() -> bytes:
+def metadata(version: int = 12, cluster: bytes | None = b"cluster") -> bytes:
     broker = pack(">i", 1) + string("localhost") + pack(">i", 9092) + string("rack") + TAGS
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) + ints(1) + ints(2, 3) + TAGS
     topic = (
-        pack(">h", 0) + string("t") + bytes(range(16)) + b"\x00" + array(partition, partition)
-        + pack(">i", 0) + b"\x01\x05\x03abc"
+        pack(">h", 0) + string("t") + (bytes(range(16)) if version >= 10 else b"") + b"\x00"
+        + array(partition, partition) + pack(">i", 0) + b"\x01\x05\x03abc"
     )  # fmt: skip
-    return pack(">i", 0) + array(broker) + string("cluster") + pack(">i", 1) + array(topic) + TAGS
+    topics = array(topic) + (pack(">i", 0) if version < 11 else b"")
+    return pack(">i", 0) + array(broker) + compact(cluster) + pack(">i", 1) + topics + TAGS
 
 
 def configs(name: str = "t") -> bytes:
@@ -154,6 +156,8 @@ def test_config_requests_have_kafka_resource_types() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
     item = pack(">i", 1)
     key = item + pack(">h", 1) + b"k"
+    described = large_responses._describe_configs(2, 1)
+    assert (described.key, described.versions, described.flexible) == (32, (1, 1), 4)
     for requests, number in zip(CONFIGS, (2, 4, 32), strict=True):
         written = requests.write({"7": ["k"]}, 1)
         assert written == item + bytes([number]) + pack(">h", 1) + b"7" + key + b"\x00"
@@ -172,17 +176,22 @@ def test_config_requests_have_kafka_resource_types() -> None:
     ],
 )
 def test_metadata_requests_create_no_topic(version: int, every: bytes, none: bytes, one: bytes) -> None:
+    for messages_ in (large_responses.METADATA, large_responses.METADATA_SCHEMA):
+        assert (messages_.key, messages_.versions) == (3, (4, 12))
     write = large_responses.METADATA.write
     assert (write(None, version), write((), version), write(["t"], version)) == (every, none, one)
 
 
-def test_metadata_reader_agrees_with_schema() -> None:
-    body = metadata()
-    response = large_responses.METADATA.read(body, 12)
-    assert response == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
+@pytest.mark.parametrize("version", range(9, 13))
+@pytest.mark.parametrize("cluster", [b"cluster", None])
+def test_metadata_reader_agrees_with_schema(version: int, cluster: bytes | None) -> None:
+    body = metadata(version, cluster)
+    response = large_responses.METADATA.read(body, version)
+    assert response == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, version))
     assert response.brokers == {1: ("localhost", 9092, "rack")}
-    assert (response.cluster_id, response.controller) == ("cluster", 1)
-    assert [(topic.name, topic.topic_id) for topic in response.topics] == [("t", bytes(range(16)))]
+    assert (response.cluster_id, response.controller) == ((cluster or b"").decode(), 1)
+    topic_id = bytes(range(16)) if version >= 10 else bytes(16)
+    assert [(topic.name, topic.topic_id) for topic in response.topics] == [("t", topic_id)]
     assert response.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
 
 
@@ -202,18 +211,15 @@ def test_own_configs_have_expected_source() -> None:
 def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     """Fields came with versions 5 (offline replicas), 7 (the leader's epoch) and 8 (operations)."""
 
-    def text(value: str) -> bytes:
-        return pack(">h", len(value)) + value.encode()
-
     def numbers(*values: int) -> bytes:
         return pack(f">{len(values) + 1}i", len(values), *values)
 
-    broker = pack(">i", 1) + text("localhost") + pack(">i", 9092) + text("rack")
+    broker = pack(">i", 1) + short("localhost") + pack(">i", 9092) + short("rack")
     epoch, offline = pack(">i", 7) if version >= 7 else b"", numbers(3) if version >= 5 else b""
     operations = pack(">i", 0) if version >= 8 else b""
     partition = pack(">hii", 0, 0, 1) + epoch + numbers(1, 2, 3) + numbers(1) + offline
-    described = pack(">h", 0) + text("t") + b"\0" + pack(">i", 1) + partition + operations
-    body = pack(">ii", 0, 1) + broker + text("cluster") + pack(">ii", 1, 1) + described + operations
+    described = pack(">h", 0) + short("t") + b"\0" + pack(">i", 1) + partition + operations
+    body = pack(">ii", 0, 1) + broker + short("cluster") + pack(">ii", 1, 1) + described + operations
     response = large_responses.METADATA.read(body, version)
     assert response.brokers == {1: ("localhost", 9092, "rack")}
     assert (response.cluster_id, response.controller) == ("cluster", 1)
@@ -569,17 +575,21 @@ def test_broker_without_volumes_is_named() -> None:
 
 
 def test_acls_are_read_in_all_versions() -> None:
-    def text(value: str) -> bytes:
-        return pack(">h", len(value)) + value.encode()
-
     granted, denied = (
-        text(principal) + text(host) + codes
+        short(principal) + short(host) + codes
         for principal, host, codes in (("User:a", "*", b"\x03\x03"), ("User:b", "10.0.0.1", b"\x04\x02"))
     )
-    resource = b"\x02" + text("t") + b"\x03" + pack(">i", 2) + granted + denied
+    resource = b"\x02" + short("t") + b"\x03" + pack(">i", 2) + granted + denied
     plain = pack(">ihhi", 0, 0, -1, 1) + resource
     expected = [(2, "t", 3, "User:a", "*", 3, 3), (2, "t", 3, "User:b", "10.0.0.1", 4, 2)]
-    for version, body in ((1, plain), (2, acls()), (3, acls())):
-        assert ACL_TUPLES.read(body, version).acls == expected
+    describe_acls = large_responses.describe_acls(lambda *fields: fields)
+    assert (describe_acls.key, describe_acls.versions) == (29, (1, 3))
+    every = dict.fromkeys(("resource_name", "principal", "host"))
+    every |= dict.fromkeys(("resource_type", "pattern_type", "operation", "permission_type"), 1)
+    for version, body, text in ((1, plain, b"\xff\xff"), (2, acls(), b"\x00"), (3, acls(), b"\x00")):
+        found = describe_acls.read(body, version)
+        assert (found.error_code, found.error_message, found.acls) == (0, "", expected)
+        wanted = b"\x01" + text + b"\x01" + text * 2 + b"\x01\x01" + TAGS[: version - 1]
+        assert describe_acls.write(every, version) == wanted
     failed = ACL_TUPLES.read(pack(">ih", 0, 31) + string("no") + array() + TAGS, 3)
     assert (failed.error_code, failed.error_message, failed.acls) == (31, "no", [])

@@ -17,28 +17,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 import kafkaform.config.client_properties as cp
+from kafkaform.config.client_properties import table, transport
 from kafkaform.config.client_properties.jaas import parse_jaas
 from kafkaform.config.client_properties.java_file import read_java_properties
 from kafkaform.config.client_properties.properties import escape, parse_template
-from kafkaform.config.client_properties.table import (
-    ALIASES,
-    NOT_ALLOWED,
-    OWN,
-    PROPERTIES,
-    Choice,
-    Number,
-    Property,
-    Use,
-    is_left_out,
-)
-from kafkaform.config.client_properties.transport import (
-    MskIamSettings,
-    OidcSettings,
-    SaslSettings,
-    TokenFileSettings,
-    TransportSettings,
-    parse_address,
-)
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.kafka_configs import consumer_configs
 from kafkaform.core.model import Location
@@ -88,7 +70,7 @@ def tls_of(values: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def sasl_of(values: Mapping[str, str]) -> SaslSettings:
+def sasl_of(values: Mapping[str, str]) -> transport.SaslSettings:
     settings = cp.to_transport(values).sasl
     assert settings is not None
     return settings
@@ -102,8 +84,8 @@ def test_invalid_property_errors_have_no_secrets() -> None:
     assert problem.location == Location("kafkaform.yaml", 2)
     assert "bootstrap.server" in problem.message
     assert problem.hint == "did you mean bootstrap.servers?"
-    refused = {name for names in NOT_ALLOWED.values() for name in names}
-    assert not (PROPERTIES.keys() | ALIASES.keys()) & refused
+    refused = {name for names in table.NOT_ALLOWED.values() for name in names}
+    assert not (table.PROPERTIES.keys() | table.ALIASES.keys()) & refused
     problems = list_problems({**SASL, "sasl.password": "hun${ter2}"})
     assert len(problems) == 1
     assert "ter2" not in str(problems)
@@ -137,7 +119,7 @@ def test_plain_http_endpoint_needs_permission(host: str) -> None:
     assert len(list_problems({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: False})) == 1
     allowed = resolve_properties({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: True})
     assert cp.to_librdkafka(allowed) == {**resolve_properties(OAUTH), TOKEN_URL: url}
-    assert isinstance(sasl_of(allowed).tokens, OidcSettings)
+    assert isinstance(sasl_of(allowed).tokens, transport.OidcSettings)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +134,7 @@ def test_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/a%20token"
     for written, environ in ((url, {}), ("${env:URL}", {"URL": url})):
         values = resolve_properties({**raw, TOKEN_URL: written}, **environ)
-        assert sasl_of(values).tokens == TokenFileSettings(tmp_path / "a%20token")
+        assert sasl_of(values).tokens == transport.TokenFileSettings(tmp_path / "a%20token")
         assert cp.to_librdkafka(values) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     with pytest.raises(InvalidInput) as caught:
         resolve_properties({**raw, TOKEN_URL: "${env:URL}"}, URL="https://idp.example/token")
@@ -253,11 +235,11 @@ def test_redaction_hides_every_form_of_secret() -> None:
 # --- the two dialects ----------------------------------------------------------------------------
 
 
-def build_value(property_: Property) -> str:
+def build_value(property_: table.Property) -> str:
     match property_.type:
-        case Number(low=low, high=high):
+        case table.Number(low=low, high=high):
             return str(min(max(low, 4000), high))
-        case Choice(values=values):
+        case table.Choice(values=values):
             return next(value for value in values if value != property_.unless)
         case _:
             return {"token.endpoint.url": "https://idp.example/t"}.get(property_.name[17:], "x")
@@ -271,43 +253,39 @@ def librdkafka_takes(configuration: Mapping[str, str]) -> None:
 NEEDS_MORE = ("sasl.", "ssl.", "https.", "security.protocol")
 
 
-@pytest.mark.parametrize("name", [n for n in PROPERTIES if n not in OWN and not n.startswith(NEEDS_MORE)])
-def test_librdkafka_takes_every_connection_property(name: str) -> None:
-    librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: build_value(PROPERTIES[name])})
-
-
-@pytest.mark.parametrize("name", [n for n in PROPERTIES if n not in OWN])
-def test_librdkafka_knows_every_name(name: str) -> None:
-    # A name it does not know is reported before any value is looked at.
-    message = ""
-    try:
-        librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: "\x01"})
+@pytest.mark.parametrize("name", [n for n in table.PROPERTIES if n not in table.OWN])
+def test_librdkafka_knows_every_name_and_takes_connection_properties(name: str) -> None:
+    servers, message = {"bootstrap.servers": "127.0.0.1:1"}, ""
+    if not name.startswith(NEEDS_MORE):
+        librdkafka_takes({**servers, name: build_value(table.PROPERTIES[name])})
+    try:  # a name it does not know is reported before any value is looked at
+        librdkafka_takes({**servers, name: "\x01"})
     except KafkaException as error:
         message = str(error)
     assert "No such configuration property" not in message
 
 
-@pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
-def test_refused_and_ignored_properties_are_handled_as_listed(property_: Property) -> None:
+@pytest.mark.parametrize("property_", table.PROPERTIES.values(), ids=table.PROPERTIES)
+def test_refused_and_ignored_properties_are_handled_as_listed(property_: table.Property) -> None:
     value = {property_.name: build_value(property_)}
-    if property_.use is Use.REFUSED:
+    if property_.use is table.Use.REFUSED:
         with pytest.raises(KafkaformError, match=property_.name) as caught:
             cp.to_transport(value)
         assert caught.value.hint
         assert not property_.unless or cp.to_transport({property_.name: property_.unless})
-    if property_.use is Use.IGNORED:
+    if property_.use is table.Use.IGNORED:
         assert cp.to_transport(value) == cp.to_transport({})
 
 
 def test_transport_gets_addresses_socket_options_and_login() -> None:
     raw = {**SASL, "client.id": "me", "socket.keepalive.enable": True, "broker.address.family": "v6"}
-    assert cp.to_transport({"bootstrap.servers": "a:1"}) == TransportSettings((("a", 1),))
+    assert cp.to_transport({"bootstrap.servers": "a:1"}) == transport.TransportSettings((("a", 1),))
     settings = cp.to_transport(
         resolve_properties({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
     )
     assert (settings.bootstrap, settings.client_id) == ((("a", 9092), ("b", 9092)), "me")
     assert settings.tls is not None
-    assert settings.sasl == SaslSettings("SCRAM-SHA-512", "svc", "hunter2")
+    assert settings.sasl == transport.SaslSettings("SCRAM-SHA-512", "svc", "hunter2")
     assert settings.address_family == socket.AF_INET6
     with socket.socket() as opened:
         for option in settings.socket_options:
@@ -330,7 +308,7 @@ def test_transport_gets_addresses_socket_options_and_login() -> None:
     ],
 )
 def test_bootstrap_server_addresses_are_parsed(server: str, read: tuple[str, int]) -> None:
-    assert parse_address(server) == read
+    assert transport.parse_address(server) == read
 
 
 def test_transport_gets_oauth_client_credentials(authority: Path) -> None:
@@ -339,13 +317,13 @@ def test_transport_gets_oauth_client_credentials(authority: Path) -> None:
     assert settings.mechanism == "OAUTHBEARER"
     assert settings.extensions == {"a": "1", "b": "2"}
     endpoint = "https://idp.example/token"
-    assert settings.tokens == OidcSettings(endpoint, "svc", "hunter2", "kafka", None)
+    assert settings.tokens == transport.OidcSettings(endpoint, "svc", "hunter2", "kafka", None)
     assert "hunter2" not in repr(settings) + repr(settings.tokens)
     certificate = authority / "ca.pem"
     texts = {"https.ca.location": str(certificate), "https.ca.pem": escape(certificate.read_text())}
     for name, text in texts.items():
         tokens = sasl_of(resolve_properties({**OAUTH, name: text})).tokens
-        assert isinstance(tokens, OidcSettings)
+        assert isinstance(tokens, transport.OidcSettings)
         assert tokens.tls is not None
         assert (tokens.tls.verify_mode, tokens.tls.check_hostname) == (ssl.CERT_REQUIRED, True)
         assert tokens.tls.cert_store_stats()["x509"] == 1
@@ -368,7 +346,7 @@ def test_msk_iam_takes_the_region_of_brokers(
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
     values = resolve_properties({**MSK_IAM, "bootstrap.servers": servers})
-    assert sasl_of(values) == SaslSettings("OAUTHBEARER", tokens=MskIamSettings(region))
+    assert sasl_of(values) == transport.SaslSettings("OAUTHBEARER", tokens=transport.MskIamSettings(region))
     assert cp.to_librdkafka(values) == {**dict(values), "sasl.mechanism": "OAUTHBEARER"}
 
 
@@ -380,7 +358,7 @@ def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         cp.to_transport(values)
     assert "AWS_REGION" in str(caught.value.hint)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
-    assert sasl_of(values).tokens == MskIamSettings("us-west-2")
+    assert sasl_of(values).tokens == transport.MskIamSettings("us-west-2")
 
 
 # --- TLS through Python ----------------------------------------------------------------------------
@@ -620,6 +598,9 @@ TRANSLATED = {
         f"sasl.oauthbearer.jwt.retriever.class={JAVA_OAUTH.removesuffix('OAuthBearer')}FileJwtRetriever\n"
     ),
     "a PEM key store": "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PEM",
+    "a PKCS12 key store": (
+        "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PKCS12\nssl.keystore.password=pw"
+    ),
     "certificates as text": (
         f"{SSL_FILE}ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T"
     ),
@@ -637,6 +618,8 @@ def test_java_files_are_translated(golden: SnapshotAssertion) -> None:
 
 JAVA_FILES = {
     "unknown": "a=b",
+    "misspelt": "\n# x\nreqest.timeout.ms=1",
+    "a command": "sasl.kerberos.kinit.cmd=x",
     "escape": "request.timeout.ms=\\\n 500\nclient.id=\\u00zz",
     "out of range": "request.timeout.ms=5",
     "twice": "client.id=a\nclient.id=b",
@@ -674,6 +657,7 @@ JAVA_IN_CLIENT: dict[str, dict[str, object]] = {
     "iam": {"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"},
     "malformed": {"sasl.jaas.config": "hunter2"},
     "JKS trust store": {"ssl.truststore.location": "t.jks"},
+    "PKCS12 trust store": {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
     "PEM trust store": {"ssl.truststore.location": "t.pem", "ssl.truststore.type": "PEM"},
     "trust store's password": {"ssl.truststore.password": "hunter2"},
     "text": {"ssl.truststore.certificates": "-----BEGIN\nhunter2"},
@@ -763,7 +747,7 @@ def test_java_login_follows_stream_tokenizer(text: str, options: dict[str, str])
 
 
 def test_omitted_security_properties_match_golden(golden: SnapshotAssertion) -> None:
-    left_out = {name for name in consumer_configs() if is_left_out(name)}
+    left_out = {name for name in consumer_configs() if table.is_left_out(name)}
     assert {"max.poll.records", "interceptor.classes", "sasl.login.retry.backoff.ms"} <= left_out
     names = sorted(name for name in left_out if name.startswith(("ssl.", "sasl.", "security.")))
     assert "\n".join((*names, "")) == golden(name="left_out.txt")

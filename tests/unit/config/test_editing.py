@@ -264,10 +264,6 @@ spec:
   overrides:
     dev: {config: *common}
 """
-JSON = """\
-{"apiVersion": "kafkaform/v1", "kind": "Topic", "metadata": {"name": "t"}, "spec": {
-"partitions": 3, "replicationFactor": 1}}
-"""
 BY_HAND: dict[str, tuple[str, str, FieldValue]] = {
     "anchor": (SHARED, "partitions", 6),
     "alias": (SHARED, "replicationFactor", 1),
@@ -515,6 +511,18 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
         texts[f"ACL in dev, {name}"] = diff_edits(text, edits, Context(DEV_PROD, "dev"), "User:a")
     lines = [f"{name}\n" + "".join(f"{line}\n" for line in text) for name, text in texts.items()]
     assert "".join(lines) == golden(name="edits.txt")
+
+
+@pytest.mark.parametrize(
+    ("mark", "newline", "end"), [("", "\n", ""), ("", "\r\n", ""), ("\ufeff", "\r\n", "\r\n")]
+)
+def test_edit_keeps_byte_order_mark_line_breaks_and_ending(mark: str, newline: str, end: str) -> None:
+    bare, single, double = (
+        mark + topic(COUNTS + spec).rstrip("\n").replace("\n", newline) + end
+        for spec in ("", "config:\n  preallocate: true", "config:\n  preallocate: true\n  segment.ms: 12h")
+    )
+    for text, path, value in ((double, SEGMENT, None), (bare, PREALLOCATE, "true")):
+        assert [file.after for file in try_edits(text, [(path, value)]).files] == [single]
 
 
 def test_refused_edit_messages_match_golden(golden: SnapshotAssertion) -> None:

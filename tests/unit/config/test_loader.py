@@ -93,16 +93,14 @@ BAD_SPECS = {
 
 WHOLE = topic(f"{{{COUNTS}}}")
 
-BAD_FILES: dict[str, dict[str, str | bytes]] = {
+BAD_FILES: dict[str, str | bytes | dict[str, str | bytes]] = {
     "fields of other parts": {
         "a.yaml": topic(f"{{{COUNTS}, retention.ms: 7d}}\npartitions: 3", metadata=", spec: {}"),
         "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
         "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
     },
-    "default of a quota": {
-        "a.yaml": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"
-        "spec: {entity: {user: {default: false}}, config: {producer_byte_rate: 1}}\n"
-    },
+    "default of a quota": "apiVersion: kafkaform/v1\nkind: ClientQuota\nmetadata: {name: user=<default>}\n"
+    "spec: {entity: {user: {default: false}}, config: {producer_byte_rate: 1}}\n",
     "placeholders elsewhere": {
         "a.yaml": "apiVersion: {version}\nkind: Topic\nmetadata: {name: a}\nspec: {}\n",
         "b.yaml": WHOLE.replace("kind: Topic", "kind: {kind}"),
@@ -113,38 +111,36 @@ BAD_FILES: dict[str, dict[str, str | bytes]] = {
             ("name: {{ .x }}", "{{- include 'x' . }}", "{% if x %}", "<% if x %>", "{# x #}")
         )
     },
-    "fractions and exponents": {
-        "a.yaml": topic("{partitions: 1e3, replicationFactor: 12.0, overrides: {dev: {partitions: -1e0}}}")
-    },
+    "fractions and exponents": topic(
+        "{partitions: 1e3, replicationFactor: 12.0, overrides: {dev: {partitions: -1e0}}}"
+    ),
     "resources of other tools": {
         "a.yaml": "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaTopic\nmetadata: {name: t}\n",
         "b.yaml": "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaUser\nmetadata: {name: t}\n",
     },
     "duplicate resource across files": {"a.yaml": WHOLE, "b/c.yml": WHOLE},
-    "duplicate resource in one file": {"a.yaml": f"{WHOLE}---\n{WHOLE}"},
+    "duplicate resource in one file": f"{WHOLE}---\n{WHOLE}",
     "empty file": {"a.yaml": "", "b.yaml": WHOLE},
-    "no mapping": {"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"},
+    "no mapping": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n",
     "unknown kind": {
         "a.yaml": WHOLE.replace("Topic", "Topik"),
         "b.yaml": WHOLE.replace("Topic", "Deployment"),
     },
-    "no kind": {"a.yaml": "metadata: {name: t}\n"},
+    "no kind": "metadata: {name: t}\n",
     "unknown version": {
         "a.yaml": WHOLE.replace("/v1", "/v2"),
         "b.yaml": WHOLE.replace("kafkaform/v1", "1.0", 1).replace("t}", "u}"),
     },
-    "consent to a hazard that there is not": {
-        "a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: 'retention-cutt: why'}")
-    },
-    "consent without a reason": {
-        "a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")
-    },
-    "reference in a name": {"a.yaml": topic(f"{{{COUNTS}}}", name="'${TEAM}.t'")},
-    "large file": {"a.yaml": WHOLE + "#" * 10_000_000},
-    "not UTF-8": {"a.yaml": WHOLE.encode() + b"# caf\xe9\n"},
-    "alias bomb": {
-        "a.yaml": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi")
-    },
+    "consent to a hazard that there is not": topic(
+        f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: 'retention-cutt: why'}"
+    ),
+    "consent without a reason": topic(
+        f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}"
+    ),
+    "reference in a name": topic(f"{{{COUNTS}}}", name="'${TEAM}.t'"),
+    "large file": WHOLE + "#" * 10_000_000,
+    "not UTF-8": WHOLE.encode() + b"# caf\xe9\n",
+    "alias bomb": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi"),
 }
 
 
@@ -156,7 +152,7 @@ def test_invalid_manifest_messages_match_golden(golden: SnapshotAssertion) -> No
     for name, files in BAD_FILES.items():
         for path in Path("t").iterdir():
             path.unlink() if path.is_file() else rmtree(path)
-        texts[name] = list_problems(files)
+        texts[name] = list_problems(files if isinstance(files, dict) else {"a.yaml": files})
     assert list_texts(texts) == golden(name="invalid.txt")
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.config.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
+from kafkaform.config.manifests.yaml12 import MAX_BYTES, Data, Document, Unquoted, read_documents
 from kafkaform.config.manifests.yaml_hazards import (
     MAX_DEPTH,
     MAX_DOCUMENTS,
@@ -23,14 +23,14 @@ from kafkaform.core.model import Location
 from tests.support.golden import list_texts
 
 
-def read(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> tuple[list[Document], list[str]]:
+def read(raw: bytes | str, verbatim: frozenset[str] | None = frozenset()) -> tuple[list[Document], list[str]]:
     problems: list[Problem] = []
     data = raw.encode() if isinstance(raw, str) else raw
     documents = read_documents(data, "f", problems.append, verbatim=verbatim)
     return documents, [str(problem) for problem in problems]
 
 
-def parse_one(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> Data:
+def parse_one(raw: bytes | str, verbatim: frozenset[str] | None = frozenset()) -> Data:
     documents, problems = read(raw, verbatim)
     assert problems == []
     assert len(documents) == 1
@@ -91,6 +91,9 @@ def test_scalars_below_verbatim_key_keep_text(text: str) -> None:
     assert parse_one(f"config: {{a: {text}, b: [{text}]}}", frozenset({"config"})) == {
         "config": {"a": text, "b": [text]}
     }
+    everywhere = parse_one(f"- {text}\n- '{text}'", None)
+    assert isinstance(everywhere, list)
+    assert [(type(value), value) for value in everywhere] == [(Unquoted, text), (str, text)]
 
 
 def test_keys_are_text_and_null_stays_null_below_verbatim_key() -> None:
@@ -119,8 +122,14 @@ def test_documents_and_locations_are_read() -> None:
     assert first.locate(["a", "b", 1, "c"], key=True) == Location("f", 2, 13)
     assert first.locate(["a", "nope", "deeper"]) == Location("f", 2, 4)
     assert first.locate(["a", "b", 7]) == Location("f", 2, 8)
+    assert first.locate(["a", "b", 1], key=True) == first.locate(["a", "b", 1]) == Location("f", 2, 12)
+    assert first.locate(["nope"], key=True) == first.locate()
+    assert (first.find(["a", "b"]), first.find(["a", "c"])) == (Location("f", 2, 5), None)
+    assert (first.has(["a", "b"]), first.has(["a", "c"])) == (True, False)
     assert last.locate([0]) == Location("f", 6, 3)
     assert [text for _, _, text in first.walk_texts()] == ["a", "b", "x", "c", "é"]
+    # What looks like a template is text to those who write it below an alias.
+    assert parse_one("a: &x 1\nb: |\n  {% if x %}\nc: *x\n") == {"a": 1, "b": "{% if x %}\n", "c": 1}
     assert read("") == ([], [])
     assert read("# only\n# comments\n") == ([], [])
     assert [d.data for d in read("---\n---\n---\n")[0]] == [None, None, None]
@@ -133,6 +142,7 @@ REFUSED: dict[str, bytes | str] = {
     "duplicate key": "a: 1\nb: 2\na: 3\n'a': 4\n",
     "duplicate keys deep down": "x:\n- {a: 1, a: 2}\n",
     "merge key": "a: &a {b: 1}\nc:\n  <<: *a\n",
+    "merge key without an alias": "a:\n  <<: {b: 1}\n",
     "python object": "a: !!python/object/apply:os.system [ls]\n",
     "include": "a: !include x.yaml\n",
     "core tag": "a: !!str 12\n",
@@ -162,7 +172,14 @@ SLIPS = {
     "indented too little": SPEC + " replicationFactor: 1\n",
     "indented too much": SPEC + "    replicationFactor: 1\n",
     "no space after a colon": "spec:\n  partitions:3\n  replicationFactor: 1\n",
+    "no space above an empty line": "spec:\n  partitions:3\n\n  replicationFactor: 1\n",
     "a colon in a value": "note: this: is bad\n",
+    "a colon after a quoted key": "'a': b: c\n",
+    "a colon after a quoted key of the second line": "x: 1\n'a': b: c\n",
+    "no key": ": a\n",
+    "a quote that is closed in the next line": "k: 'x\n'b: 2\n",
+    "a bracket that is closed twice": "b: {\n}]\n",
+    "indented unlike the lines around an empty one": "a:\n    b: 1\n\n  d: 2\n",
     "the first line indented": " a: 1\nb: 2\n",
     "an item among keys": "a: 1\n- b\n",
     "a brace that is never closed": "spec: {a: 1, b: 2\n",
@@ -199,7 +216,7 @@ def bomb(levels: int) -> str:
     return "\n".join(lines)
 
 
-def test_aliases_and_nesting_are_bounded() -> None:
+def test_aliases_and_nesting_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     (problem,) = list_problems(bomb(30))
     assert problem.startswith("f:1:1: aliases expand to ")
     assert isinstance(parse_one(bomb(4)), dict)
@@ -212,15 +229,20 @@ def test_aliases_and_nesting_are_bounded() -> None:
         links = [f"x{i}: &x{i} [*x{i - 1}]" for i in range(1, length)]
         return "\n".join(["x0: &x0 [1]", *links])
 
-    assert isinstance(parse_one(chain(MAX_DEPTH - 2)), dict)
-    (problem,) = list_problems(chain(600))
+    assert isinstance(parse_one(chain(MAX_DEPTH - 1)), dict)
+    (problem,) = list_problems(chain(MAX_DEPTH))
     assert f"nested more than {MAX_DEPTH} deep" in problem
     assert parse_one("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
     over = MAX_DEPTH + 1
-    (problem,) = list_problems("[" * over + "1" + "]" * over)
-    assert f"nested more than {MAX_DEPTH} deep" in problem
+    for aside in ("", "[1], 2, "):
+        (problem,) = list_problems("[" + aside + "[" * MAX_DEPTH + "1" + "]" * over)
+        assert f"nested more than {MAX_DEPTH} deep" in problem
     # Many brackets side by side are no nesting.
     assert parse_one("[" + "[]," * 1000 + "]") == [[]] * 1000
+    (document,), _ = read(bomb(3))
+    for limit, problems in ((document.size, 0), (document.size - 1, 1)):
+        monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_NODES", limit)
+        assert len(read(bomb(3))[1]) == problems
 
 
 @pytest.fixture
@@ -251,7 +273,7 @@ FLAT_BOMBS = {
 def test_document_with_too_many_values_is_refused_early(
     text: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert MAX_NODES == 250_000
+    assert (MAX_NODES, MAX_FILE_NODES, MAX_DOCUMENTS) == (250_000, 1_000_000, 20_000)
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_NODES", FEWER)
     (problem,) = list_problems(text)
     assert f"more than {FEWER:,} values" in problem
@@ -287,7 +309,6 @@ def test_file_has_a_limit_of_values(
 
 
 def test_expanded_aliases_count_as_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_FILE_NODES == 1_000_000
     limit = 100_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
     documents, problems = read((bomb(4) + "\n---\n") * 1_000)
@@ -298,7 +319,7 @@ def test_expanded_aliases_count_as_values(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_locating_values_takes_linear_work() -> None:
     def calls(keys: int) -> int:
-        (document,) = read("{" + ",".join(f"k{i}: [1]" for i in range(keys)) + "}")[0]
+        (document,) = read("".join(f"k{i}: [1]\nj{i}: 1\n" for i in range(keys)))[0]
         count = 0
 
         def profile(_frame: object, event: str, _argument: object) -> None:
@@ -308,7 +329,7 @@ def test_locating_values_takes_linear_work() -> None:
         sys.setprofile(profile)
         try:
             for i in range(keys):
-                document.locate([f"k{i}", 0])
+                assert document.locate([f"k{i}", 0]).line == 2 * i + 1
         finally:
             sys.setprofile(None)
         return count

@@ -253,6 +253,8 @@ REFUSED = {
     "openshift": strimzi_user("{name: a}", "type: group, name: '${{GROUP}}'"),
     "placeholder": gitops("produces: [{team}-orders]"),
     "terraform": 'resource "kafka_topic" "a" {\n  name = "a"\n}\n',
+    "terraform, json": '{"resource": {"kafka_topic": {"a": {"name": "a"}}}}',
+    "state of terraform": '{"terraform_version": "1.9.0", "resources": []}',
     # No resource.
     "no document": "# nothing\n",
     "empty list": "apiVersion: v1\nkind: List\nitems: []\n",
@@ -271,11 +273,13 @@ REFUSED = {
     "type of a quota": terraform("kafka_quota", QUOTA | {"entity_type": "users", "entity_name": "a"}),
     "two names of a quota": composite_quota("user", "user"),
     "quota of a user and an address": composite_quota("user", "ip"),
+    "quota of nothing": composite_quota(),
     "ksql without its id": "context: c\nplatform: {ksql: {instances: [{principal: 'User:k'}]}}\n",
     "julie quota without a principal": "context: c\nplatform: {kafka: {quotas: [{producer_byte_rate: 1}]}}\n",
     # Booleans and numbers that the tool itself refuses, or that readers take for different ones.
     "flag of julie": julie_app("exactlyOnce: 'yes'"),
     "flag of gitops": "settings: {ccloud: {enabled: maybe}}\n",
+    "flag of strimzi": strimzi("KafkaTopic", "{name: a, annotations: {strimzi.io/managed: 'no'}}", "{}"),
     "flag of jikkou": jikkou("KafkaTopic", "{name: a, annotations: {jikkou.io/delete: 'on'}}", "{}"),
     "octal config": strimzi_config("retention.ms: 0100"),
     "quota without an end": jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: .inf}"),
@@ -302,6 +306,7 @@ LEFT_OUT = {
     "one config of a plan": terraform(
         "kafka_topic", {"name": "a"}, **late("kafka_topic", config={"a": True})
     ),
+    "quota without limits": jikkou_quota("type: CLIENTS_DEFAULT, configs: {}"),
     "deleted topic": strimzi("KafkaTopic", "{name: a, deletionTimestamp: x}", "{partitions: 1}"),
     "unit of a config": strimzi_config("retention.ms: 7d, max.message.bytes: 1MB"),
     "plan that failed": terraform("kafka_topic", {"name": "a"}, errored=True, resource_changes=[{}]),

@@ -275,6 +275,47 @@ EQUIVALENT = {
     ): "a live topic has partitions",
     (
         "resources/topic/risk",
+        "f\"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed\",",
+        "count or 0 -> count",
+    ): "a live topic has partitions",
+    (
+        "resources/topic/risk",
+        "fewest_after = 1 if after is None else parse_range(after)[0]",
+        "0 -> 1",
+    ): "a number is declared; only what is live has a range",
+    (
+        "resources/topic/risk",
+        "fewest_after = 1 if after is None else parse_range(after)[0]",
+        "1 -> 2",
+    ): "where replicas change, a number is declared",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        (
+            'key is None or not isinstance(value, int) or value < 0 or text.endswith(")") -> '
+            "not isinstance(value, int) or value < 0 or text.endswith(')')"
+        ),
+    ): "no unknown config has a function that assesses it",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        (
+            'key is None or not isinstance(value, int) or value < 0 or text.endswith(")") -> '
+            "key is None or value < 0 or text.endswith(')')"
+        ),
+    ): "only a share is no integer, and is formatted alike",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        "value < 0 -> value <= 0",
+    ): "0 is formatted alike in each unit",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        "0 -> 1",
+    ): "0 is formatted alike in each unit",
+    (
+        "resources/topic/risk",
         (
             "f\"{amount} in the {counted(int(change.before.get('partitions') or 0), 'partition')} of {name} "
             'are "'

@@ -19,8 +19,9 @@ from kafkaform.core.model import (
 )
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.skew import SkewFacts
 from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
-from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move
+from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move, add_prediction
 from tests.support.plans.risk import (
     TOPIC,
     find_unreadable_misuse,
@@ -28,6 +29,7 @@ from tests.support.plans.risk import (
     judge_topic_change,
     render_assessments,
 )
+from tests.support.skew.scenes import SURE, build_result, what_if
 
 DAY, WEEK = "86400000", "604800000"
 NEVER = str(2**63 - 1)
@@ -78,6 +80,17 @@ CONFIGS: list[tuple[str, FieldValue, FieldValue, str]] = [
     ("message.timestamp.after.max.ms", "060000", "1", "timestamp-bound-cut"),
     ("message.timestamp.difference.max.ms", "2", "1", "timestamp-bound-cut"),
     ("message.downconversion.enable", "true", "False", "down-conversion-off"),
+    # Neither value is known.
+    ("compression.type", None, None, "recompression"),
+    ("flush.ms", None, None, "flush-interval"),
+    ("local.retention.ms", None, None, "local-retention-cut"),
+    ("message.format.version", None, None, "message-format"),
+    ("message.timestamp.type", None, None, "timestamp-type"),
+    # The one that is known is no risk, whatever the other one is.
+    ("remote.storage.enable", None, "true", ""),
+    ("remote.log.copy.disable", "true", None, ""),
+    ("remote.log.delete.on.disable", "true", None, ""),
+    ("message.downconversion.enable", "false", None, ""),
 ]
 
 # What comes before, what is changed, and the hazard of the first changed field, or none.
@@ -95,10 +108,13 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"replicationFactor": "2-3"}, {"replicationFactor": 3}, "replication-factor"),
     ({"replicationFactor": None}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": 3}, {"replicationFactor": 1}, "replication-factor-cut"),
+    ({"replicationFactor": None}, {"replicationFactor": 1}, "replication-factor-cut"),
     ({"replicationFactor": "1-3"}, {"replicationFactor": 1}, "replication-factor-cut"),
     # figures as people write them
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": "1234567"}, "retention-cut"),
+    ({**DELETE, "retention.ms": WEEK, "segment.ms": NEVER}, {"retention.ms": "0"}, "retention-cut"),
+    ({**DELETE, "retention.ms": "-1"}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"}, "retention-cut"),
     ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": str(2**30)}, "retention-cut"),
     ({"max.message.bytes": "10000"}, {"max.message.bytes": "9999"}, "message-size-cut"),
@@ -109,6 +125,12 @@ CASES: list[tuple[Values, Values, str]] = [
         "recompression",
     ),
     (APPENDED, {"message.timestamp.type": "CreateTime"}, "timestamp-type"),
+    ({**APPENDED, "retention.ms": "-1"}, {"message.timestamp.type": "CreateTime"}, "timestamp-type"),
+    (
+        {**APPENDED, **COMPACT, "retention.ms": DAY},
+        {"message.timestamp.type": "CreateTime"},
+        "timestamp-type",
+    ),
     ({**STAMPED, **COMPACT}, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
     # retention: effective against effective
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604800001"}, ""),
@@ -131,6 +153,7 @@ CASES: list[tuple[Values, Values, str]] = [
     (DELETE, BOTH, "cleanup-policy"),
     ({"cleanup.policy": ""}, DELETE, "cleanup-policy"),
     ({}, DELETE, "cleanup-policy"),
+    ({}, {"cleanup.policy": ""}, "cleanup-policy"),
     (DELETE, {"cleanup.policy": None}, "cleanup-policy"),
     (BOTH, DELETE, "cleanup-policy-removed"),
     (DELETE, {"cleanup.policy": ""}, "cleanup-policy-removed"),
@@ -184,6 +207,7 @@ CASES: list[tuple[Values, Values, str]] = [
     ({**BOTH, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": None}, "compaction-lag-cut"),
     ({"min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
     (COMPACT, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
+    ({**COMPACT, "min.compaction.lag.ms": "1"}, {"min.compaction.lag.ms": "2"}, ""),
     (
         {**DELETE, "min.compaction.lag.ms": "2"},
         {"min.compaction.lag.ms": "1", **COMPACT},
@@ -197,11 +221,15 @@ CASES: list[tuple[Values, Values, str]] = [
     (NEVER_COMPACTED, {"max.compaction.lag.ms": "1"}, "compaction-start"),
     (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),
     (COMPACT, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),  # it may be
+    (NEVER_COMPACTED, {"max.compaction.lag.ms": None}, "compaction-start"),
+    (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": None}, "compaction-start"),
+    ({**COMPACT, "max.compaction.lag.ms": NEVER}, {"min.cleanable.dirty.ratio": "1"}, ""),
     ({**NEVER_COMPACTED, "max.compaction.lag.ms": "9"}, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     # segments that are closed sooner
     ({"segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
-    ({**DELETE, "segment.bytes": "2"}, {"segment.bytes": "1"}, "segment-cut"),
+    ({**DELETE, "retention.ms": WEEK, "segment.bytes": "2"}, {"segment.bytes": "1"}, "segment-cut"),
+    ({"cleanup.policy": "", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
     ({**DELETE, "segment.index.bytes": "9"}, {"segment.index.bytes": "8"}, "segment-cut"),
     ({**DELETE, "index.interval.bytes": "9"}, {"index.interval.bytes": "8"}, "segment-cut"),
     ({**DELETE, "segment.jitter.ms": "0"}, {"segment.jitter.ms": "1"}, "segment-cut"),
@@ -209,8 +237,8 @@ CASES: list[tuple[Values, Values, str]] = [
     ({**COMPACT, "segment.bytes": "1"}, {"segment.bytes": "2"}, ""),
     ({**DELETE, "retention.ms": "-1", "retention.bytes": "-1", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
     (
-        {**DELETE, "retention.ms": "-1", "retention.bytes": "5", "segment.bytes": "2"},
-        {"segment.bytes": "1"},
+        {**DELETE, "retention.ms": "-1", "retention.bytes": "5", "segment.ms": "2"},
+        {"segment.ms": "1"},
         "segment-cut",
     ),
     # what a record's time is
@@ -264,6 +292,13 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert all(assessment.risk is RISKS[assessment.hazard] for assessment in assessments)
     assert find_unreadable_misuse(assessments) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
+
+
+def test_partition_decrease_has_no_prediction() -> None:
+    facts = Facts("c").add_part(SkewFacts({TOPIC: build_result(what_ifs=[what_if(3, SURE)])}))
+    context = UpdateContext(TOPIC, {"partitions": 6}, {"partitions": 3}, Intent(), facts)
+    lost = RiskAssessment(Risk.IMPOSSIBLE, "partition-decrease", "their records would be lost")
+    assert add_prediction(lost, context) == lost
 
 
 PAIRS = [(a, b) for a in range(1, 25) for b in range(1, 25)] + [(6, 12), (7, 11), (100, 101), (12, 30)]

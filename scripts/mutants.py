@@ -96,7 +96,7 @@ TESTS = {
         "plan/test_planning_skew",
     ),
     "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
-    "rules/changes": ("rules/test_rule_rows",),
+    "rules/changes": ("rules/test_rule_rows", "rules/test_rules"),
     "cluster/wire/large_responses": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),

@@ -68,9 +68,6 @@ def test_remaining_time_is_unknown_without_progress() -> None:
     assert pace.left_s(later) is not None
 
 
-# --- text ------------------------------------------------------------------------------------------
-
-
 def test_many_safe_results_are_summarized_and_failures_listed() -> None:
     memory = MemoryCluster()
     names = [f"t{i:03}" for i in range(700)]
@@ -101,6 +98,3 @@ def test_invisible_resource_makes_apply_incomplete() -> None:
     assert not report.complete
     assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]
     assert "1 not visible. Not complete." in render_apply(report).plain
-
-
-# --- hostile text ----------------------------------------------------------------------------------

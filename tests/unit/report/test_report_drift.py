@@ -60,9 +60,6 @@ def text(drift: Drift, **more: Any) -> str:
     return render_drift(drift, HEADER, HERE, **more).plain
 
 
-# --- text ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT, None])
 def test_unrestored_drift_is_always_listed(memory: MemoryCluster, status: Status | None) -> None:
     """It is held back, or configs are live that nothing declares."""
@@ -79,8 +76,6 @@ def test_unrestored_drift_is_always_listed(memory: MemoryCluster, status: Status
     lines = text(replace(drift, resources=held)).splitlines()
     assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
 
-
-# --- since when ------------------------------------------------------------------------------------
 
 AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
 A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
@@ -169,9 +164,6 @@ def test_age_of_missing_or_present_resource_is_described(
     assert (describe_resource_since(drifted) or "").startswith(said)
 
 
-# --- how it is settled -----------------------------------------------------------------------------
-
-
 OVERRIDDEN = MANIFEST + "  overrides:\n    prod: {config: {retention.bytes: 1GiB}}\n"
 
 
@@ -228,12 +220,6 @@ def test_long_drift_is_summarized(memory: MemoryCluster) -> None:
     written = render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT)
     assert len(written) <= MIN_LIMIT
     assert "more resources left out; `kafkaform drift --verbose` lists them" in written
-
-
-# --- Markdown --------------------------------------------------------------------------------------
-
-
-# --- the others ------------------------------------------------------------------------------------
 
 
 @given(drifts())

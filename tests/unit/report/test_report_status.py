@@ -89,9 +89,6 @@ def test_unknown_values_are_sorted_last() -> None:
     assert report.sorted_by(Order.NAME) == report
 
 
-# --- access ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("acls", "said"),
     [
@@ -155,9 +152,6 @@ ILL = HealthReport(
 )
 
 
-# --- text and JSON ---------------------------------------------------------------------------------
-
-
 def test_unknown_health_is_null_and_not_healthy() -> None:
     health = replace(HEALTH, reassigning=None, cluster_id="", quorum=None)
     unknown = replace(ILL, findings=(), health=health)
@@ -169,9 +163,6 @@ def test_unknown_health_is_null_and_not_healthy() -> None:
     assert (metrics["kafkaform_healthy",], metrics["kafkaform_doctor_success",]) == (0, 0)
     metrics = samples(doctor_metrics(WELL, "c", 5))
     assert (metrics["kafkaform_healthy",], metrics["kafkaform_doctor_success",]) == (1, 1)
-
-
-# --- Prometheus ------------------------------------------------------------------------------------
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:

@@ -1,4 +1,4 @@
-"""Quotas of clients: what manifests mean, and what a change of a limit does to clients."""
+"""Quotas of clients: what manifests and names mean, and what a change of a limit does to clients."""
 
 from pathlib import Path
 
@@ -9,15 +9,27 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.audit.trail import read_record
 from kafkaform.config.manifest_text import build_live_manifest
+from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
+from kafkaform.core.printable import is_plain, printable
 from kafkaform.core.values import replace
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.client_quota.entity import (
+    CLIENT_ID,
+    IP,
+    USER,
+    QuotaEntity,
+    parse_entity,
+    read_entity,
+    write_entity,
+)
 from kafkaform.resources.client_quota.operations import AlterQuota
+from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
@@ -226,3 +238,93 @@ def test_deleted_quota_is_restored_by_new_manifest(cluster: MemoryCluster, appli
         "entity": {"user": "alice"},
         "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},
     }
+
+
+NAMES = st.one_of(
+    st.sampled_from(["alice", "default", "<default>", "%3Cdefault%3E", "a,b", "CN=a, OU=b", "ünï", " ", "%"]),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+PARTS = st.none() | NAMES
+ENTITIES = st.one_of(
+    builds(lambda user: ((USER, user),), PARTS),
+    builds(lambda client: ((CLIENT_ID, client),), PARTS),
+    builds(lambda user, client: ((USER, user), (CLIENT_ID, client)), PARTS, PARTS),
+    builds(lambda ip: ((IP, ip),), PARTS),
+).map(QuotaEntity)
+
+
+@given(ENTITIES)
+def test_entity_name_is_parsed_back(entity: QuotaEntity) -> None:
+    assert parse_entity(entity.name) == entity
+    assert read_entity(write_entity(entity)) == entity
+
+
+@given(ENTITIES)
+def test_entity_name_is_printable_and_valid_yaml(entity: QuotaEntity) -> None:
+    assert printable(entity.name) == entity.name
+    assert all(is_plain(char) and not char.isspace() for char in entity.name)
+    problems: list[object] = []
+    (document,) = read_documents(
+        f"name: '{entity.name.replace(chr(39), chr(39) * 2)}'".encode(),
+        "f",
+        problems.append,
+        verbatim=frozenset(),
+    )
+    assert problems == []
+    assert document.data == {"name": entity.name}
+
+
+@given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
+def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
+    try:
+        entity = parse_entity(text)
+    except ValueError:
+        return
+    assert entity.name == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alice",
+        "usr=alice",
+        "",
+        "user=",
+        "user=a,user=b",
+        "client-id=app,user=alice",
+        "user=%61lice",
+        "user=a%2cb",
+        "user=<Default>",
+        "user=50%",
+        "user=%FF",
+        "user=alice,ip=10.0.0.1",
+    ],
+)
+def test_invalid_entity_names_suggest_valid_ones(name: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        parse_entity(name)
+    assert str(refused.value) == snapshot
+
+
+BOTH, CLIENTS = "user=<default>,client-id=<default>", "client-id=<default>"
+
+
+@pytest.mark.parametrize(
+    ("name", "fallbacks"),
+    [
+        (
+            "user=a,client-id=b",
+            f"user=a,{CLIENTS} user=a user=<default>,client-id=b {BOTH} user=<default> client-id=b {CLIENTS}",
+        ),
+        ("user=a,client-id=<default>", f"user=a {BOTH} user=<default> client-id=<default>"),
+        ("user=a", f"{BOTH} user=<default> client-id=<default>"),
+        ("user=<default>,client-id=b", f"{BOTH} user=<default> client-id=b client-id=<default>"),
+        (BOTH, "user=<default> client-id=<default>"),
+        ("user=<default>", "client-id=<default>"),
+        ("client-id=<default>", ""),
+        ("ip=::1", "ip=<default>"),
+    ],
+)
+def test_fallbacks_of_entity_follow_kafka_order(name: str, fallbacks: str) -> None:
+    """The order of Kafka's documentation, of those that hold for all clients of an entity."""
+    assert [entity.name for entity in parse_entity(name).fallbacks()] == fallbacks.split()

@@ -1,4 +1,4 @@
-"""The catalogue of rules: what every rule has to keep to, and how severities are chosen."""
+"""The catalogue of rules, how severities are chosen, and rules on manifests and measurements as they are."""
 
 import re
 from pathlib import Path
@@ -7,14 +7,21 @@ import pytest
 
 import kafkaform
 from kafkaform import rules
-from kafkaform.core.model import Desired, Diagnostic, Location, Severity
+from kafkaform.config.manifests.loader import load_all
+from kafkaform.config.settings import read_settings
+from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Severity
 from kafkaform.core.values import replace
-from kafkaform.rules import Stage
+from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.catalogue import Finding, rule
 from kafkaform.rules.health import CRITICAL
-from tests.support.plans.rules import check_rule, scene
+from spark_validation.results import Estimate, NewestPart
+from tests.support.cli.project import ROOT
+from tests.support.plans.rules import check_rule, scene, select_rule
 from tests.support.plans.scenes import declare_topic
+from tests.support.skew.scenes import FINE, SURE, build_result, declare_policy
+from tests.support.skew.scenes import scene as measured_scene
 from tests.unit.rules.rows.groups import members, slow
+from tests.unit.rules.rows.topics import build_partitions
 
 PLACE = Location("topics/a.yaml", 3)
 
@@ -85,3 +92,73 @@ def test_suggested_batch_is_the_largest_that_fits(each: int) -> None:
     (fitting,) = map(int, re.findall(r"max\.poll\.records: (\d+)", str(finding.suggestion)))
     assert not check_rule("KF203", slow(each, client={"max.poll.records": str(fitting)}))
     assert check_rule("KF203", slow(each, client={"max.poll.records": str(fitting + 1)}))
+
+
+ENVIRONMENTS = ("dev", "prod")
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_example_manifests_have_no_findings(environment: str) -> None:
+    settings = read_settings(ROOT / "kafkaform.yaml")
+    (desired,) = load_all(settings.manifests, [settings.build_context(environment)])
+    for brokers in (None, 1 if environment == "dev" else 3):
+        scene = RuleContext(tuple(desired), environment=environment, brokers=brokers)
+        assert [item for item in rules.check(scene, select_rule("KF1")) if item.waived is None] == []
+
+
+def suggest_partitions(count: int, brokers: int | None = None, live: int | None = None) -> int | None:
+    """Return the count that KF104 names on a cluster in the place of another; None if it is quiet."""
+    context = replace(build_partitions(count, brokers, live), facts=Facts("c"))
+    numbers = [
+        int(re.findall(r"partitions: (\d+)", str(finding.suggestion))[0])
+        for finding in check_rule("KF104", context)
+    ]
+    return numbers[0] if numbers else None
+
+
+@pytest.mark.parametrize(
+    ("partitions", "better"),
+    [(5, 6), (7, 8), (9, 12), (10, 12), (14, 12), (25, 24), (50, 48), (100, 120), (200, 180), (359, 360)],
+)
+def test_nearest_count_with_many_divisors_is_suggested(partitions: int, better: int) -> None:
+    assert suggest_partitions(partitions) == better
+
+
+@pytest.mark.parametrize(
+    ("partitions", "brokers", "better"), [(7, 3, 6), (15, 4, 12), (10, 5, None), (25, 5, 30), (10, 0, 12)]
+)
+def test_suggested_count_spreads_over_brokers(partitions: int, brokers: int, better: int | None) -> None:
+    assert suggest_partitions(partitions, brokers=brokers) == better
+
+
+@pytest.mark.parametrize(
+    ("partitions", "live", "better"), [(25, 25, 30), (25, 12, 24), (50, 50, 60), (10, 12, 12)]
+)
+def test_no_decrease_of_a_live_topic_is_suggested(partitions: int, live: int, better: int) -> None:
+    assert suggest_partitions(partitions, live=live) == better
+
+
+@pytest.mark.parametrize(
+    ("of", "ratio", "newest", "severity"),
+    [
+        ("period", FINE, SURE, "warning"),
+        ("now", FINE, SURE, "error"),
+        ("period", SURE, FINE, "error"),
+        ("now", SURE, FINE, "warning"),
+        ("now", FINE, FINE, None),
+    ],
+)
+def test_policy_judges_period_or_current_records(
+    of: str, ratio: Estimate, newest: Estimate, severity: str | None
+) -> None:
+    share = Estimate.exact(1 / 3)
+    part = NewestPart(0, 1, (share,) * 3, (share,) * 3, newest, newest)
+    result = replace(build_result(ratio=ratio), now=part)
+    policy = declare_policy(maxPartitionRatio=2.0, of=of)
+    findings = list(rules.check(measured_scene(policy, result), {}, (Stage.SKEW,)))
+    severities = {finding.severity.value for finding in findings}
+    assert max(severities, key=["warning", "error"].index, default=None) == severity
+    assert not severities or "warning" in severities, "the two disagree"
+    second = "period" if of == "now" else "now"
+    doubts = [finding.suggestion for finding in findings if finding.severity is Severity.WARNING]
+    assert all(f"write `skew: {{of: {second}}}` " in str(hint) for hint in doubts)

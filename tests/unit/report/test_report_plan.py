@@ -1,15 +1,20 @@
+"""Plans as text and Markdown: what is said, once for equal changes, how long, and foreign text as text."""
+
 import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
+from kafkaform.config.settings import Settings
 from kafkaform.core.model import (
     SAFE,
     Change,
     Create,
     Delete,
+    Desired,
     Diagnostic,
     FieldChange,
     FieldValue,
@@ -21,18 +26,26 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
-from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.core.printable import clipped, is_plain, printable, wrap_text
 from kafkaform.core.values import replace
+from kafkaform.core.wording import command, command_line
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.summary import describe_extent, summary_sentence
+from kafkaform.report.equal_changes import equal_changes
+from kafkaform.report.markdown import LIMIT, MIN_LIMIT
+from kafkaform.report.markdown_escape import code, code_block, prose
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value
+from kafkaform.resources.replicas.copying import TOGETHER
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value, is_deferred
+from tests.support.markdown import REFERENCES, Parsed, parse_markdown, show_in_code
+from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
-from tests.support.plans.scenes import topic
+from tests.support.plans.scenes import DAY, QUIET, WEEK, absent, create_topic, declare_topic, topic
+from tests.support.plans.strategies import examples
 
-DAY = 86_400_000
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "live", "2025-06-01T12:00:00Z")
 CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
 
@@ -55,9 +68,6 @@ def lines_of(plan: Plan, *, verbose: bool = False) -> list[str]:
 
 def has_line(lines: list[str], *parts: str) -> bool:
     return any(all(part in line for part in parts) for line in lines)
-
-
-# --- what a reader sees ----------------------------------------------------------------------------
 
 
 LONGER = update(retention("1", "2", SAFE))
@@ -110,21 +120,15 @@ def test_saved_plan_shows_provenance() -> None:
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
 
 
-# --- the last line ---------------------------------------------------------------------------------
-
-
-# --- values ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
-        ((str(7 * DAY), None), (str(DAY), None), "7d → 1d (604800000 → 86400000)"),
-        ((None, str(7 * DAY)), (str(DAY), str(DAY)), "default 7d → 1d (604800000 → 86400000)"),
-        ((str(DAY), str(DAY)), (None, str(7 * DAY)), "1d → default 7d (86400000 → 604800000)"),
-        ((None, str(DAY)), (str(DAY), str(DAY)), "set explicitly to the default 1d (86400000)"),
-        ((str(DAY), str(DAY)), (None, str(DAY)), "no longer set; the default is 1d (86400000), too"),
-        ((None, None), (str(DAY), None), "(unset) → 1d ((unset) → 86400000)"),
+        ((WEEK, None), (DAY, None), "7d → 1d (604800000 → 86400000)"),
+        ((None, WEEK), (DAY, DAY), "default 7d → 1d (604800000 → 86400000)"),
+        ((DAY, DAY), (None, WEEK), "1d → default 7d (86400000 → 604800000)"),
+        ((None, DAY), (DAY, DAY), "set explicitly to the default 1d (86400000)"),
+        ((DAY, DAY), (None, DAY), "no longer set; the default is 1d (86400000), too"),
+        ((None, None), (DAY, None), "(unset) → 1d ((unset) → 86400000)"),
         (("-1", None), ("", None), 'unlimited → "" (-1 → "")'),
         (("null", None), (" 1", None), 'null → " 1"'),
         (("(unset)", None), (None, None), '"(unset)" → (unset)'),
@@ -175,9 +179,6 @@ def test_different_values_are_printed_differently(field: FieldChange) -> None:
         assert different or printable(str(field.before)) == printable(str(field.after))
 
 
-# --- what foreign text cannot do -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
@@ -223,8 +224,6 @@ def test_names_cannot_imitate_changes_or_summary(plan: Plan, header: PlanHeader)
         -1:
     ]
 
-
-# --- replicas --------------------------------------------------------------------------------------
 
 BEFORE = "1,2,3,1,2,3,1,2,3,1,2,3"
 AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
@@ -315,9 +314,6 @@ def test_deciding_finding_is_printed_first_and_once(
         assert all(f"orders-{i:03}" in flat for i in range(100)), "however many share a reason"
 
 
-# --- what decides the verdict ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("statuses", "unvalidated", "end"),
     [
@@ -355,3 +351,262 @@ def test_prompt_counts_changes_to_be_applied(statuses: str, extent: str) -> None
         for sort in statuses
     ]
     assert describe_extent(Plan("c", tuple(changes))) == extent
+
+
+WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+HEADINGS = {
+    "Errors",
+    "Refused for the same reason",
+    "Caused by this branch",
+    "Held back",
+    "Consent given",
+    "Not caused by this branch",
+    "Not visible",
+    "Findings",
+    "Changes",
+    "Risks",
+}
+OUR_HTML = re.compile(
+    r"</?details>"
+    r"|<summary>(?:Notes|Not managed by any manifest|Configs that no manifest declares): [0-9,]+</summary>"
+    r"|<summary>Changes in full: [0-9,]+</summary>"
+)
+
+
+def test_held_back_changes_are_omitted_last() -> None:
+    cut = FieldChange("config.retention.ms", "604800000", "86400000", assessment=CUT)
+    names = [f"h{i:04}" for i in range(300)]
+    held = [PlannedChange(Update(topic(name), "id", (cut,)), Status.NEEDS_CONSENT) for name in names]
+    created = [Create(topic(f"t{i:04}"), {"partitions": 12}) for i in range(5_000)]
+    remaining = [PlannedChange(change, Status.PLANNED) for change in created]
+    markdown = render_plan_markdown(Plan("c", (*remaining, *held)))
+    assert len(markdown) <= LIMIT
+    text = markdown.partition("### Held back\n")[2].partition("\n### ")[0]
+    assert "\n… " not in text
+    assert all(f"`Topic/{name}`" in text for name in names)
+
+
+def test_long_value_is_truncated_with_length() -> None:
+    states: list[dict[str, FieldValue]] = [{"config.huge": "x" * 1_000_000, "partitions": 1}, {}]
+    changes = [Create(topic(name), state) for name, state in zip("tu", states, strict=True)]
+    plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in changes))
+    markdown = render_plan_markdown(plan)
+    assert len(markdown) < 3_000
+    assert "`partitions: 1`" in markdown
+    assert "(999,760 more characters)" in markdown
+
+
+@given(strategies.plans(), strategies.headers(), st.integers(MIN_LIMIT, 20_000))
+def test_report_is_within_limit(plan: Plan, header: PlanHeader, limit: int) -> None:
+    assert len(render_plan_markdown(plan, header, limit=limit)) <= limit
+
+
+def test_too_low_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 6,000"):
+        render_plan_markdown(Plan("c"), limit=5_999)
+
+
+def parse_harmless(markdown: str) -> Parsed:
+    """Return the parts of a report in which foreign text is but text."""
+    assert all(char == "\n" or is_plain(char) for char in markdown)
+    found = parse_markdown(markdown)
+    assert set(found.headings[1:]) <= HEADINGS
+    assert len(set(found.headings)) == len(found.headings)
+    assert found.headings[0].startswith("kafkaform plan: ")
+    assert not found.foreign
+    assert not found.types & {"link_open", "image", "em_open", "s_open", "html_inline", "hr", "code_block"}
+    assert not found.types & {
+        "blockquote_open",
+        "ordered_list_open",
+        "lheading_open",
+        "softbreak",
+        "hardbreak",
+    }
+    for text in found.texts:
+        assert not REFERENCES.search(text), text
+    for line in "".join(found.html).splitlines():
+        assert OUR_HTML.sub("", line).strip() == "", line
+    return found
+
+
+@examples(2)
+@given(strategies.plans(), strategies.headers())
+def test_hostile_text_does_not_change_structure(plan: Plan, header: PlanHeader) -> None:
+    found = parse_harmless(render_plan_markdown(plan, header))
+    assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
+    # What makes the command fail comes first: refusals, missing consents, what is not applied in full.
+    ordered = [
+        c
+        for status in reversed(Status)
+        for c in sorted(plan.select_by_status(status), key=lambda c: not is_deferred(c))
+    ]
+    cells = 6 if any(change.origin for change in ordered) else 5
+    for row, change in zip(found.rows[1:], ordered, strict=True):
+        assert len(row) == cells
+        assert [token.content for token in row[1]] == [show_in_code(str(change.ref))]
+        place = change.location
+        source = [show_in_code(f"{place.file}:{place.line}")] if place else []
+        assert [token.content for token in row[-1]] == source
+    assert found.fences == []
+    for name in (*plan.unknown, *plan.unmanaged):
+        assert show_in_code(str(name)) in found.spans
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
+def test_move_summary_from_plan_file_is_escaped(text: str) -> None:
+    """It stands in the summary; that of a plan file may say anything."""
+    note = Diagnostic(TOGETHER, Severity.INFO, text)
+    plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
+    parse_harmless(render_plan_markdown(plan))
+    assert summary_sentence(plan).isprintable()
+
+
+@given(strategies.plans(), strategies.headers())
+def test_hostile_text_is_harmless_without_html(plan: Plan, header: PlanHeader) -> None:
+    markdown = render_plan_markdown(plan, header)
+    found = parse_markdown(markdown, WITHOUT_HTML)
+    assert set(found.headings[1:]) <= HEADINGS
+    assert not found.types & {"link_open", "image", "s_open", "html_inline", "html_block", "hr"}
+    assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
+    assert "<img" not in WITHOUT_HTML.render(markdown)
+
+
+@given(st.text() | strategies.hostile_text(), st.booleans())
+def test_code_span_contains_exact_text(text: str, cell: bool) -> None:
+    span = code(text, cell=cell)
+    if cell:
+        tokens = parse_markdown(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
+        assert [t.type for t in tokens] == ["code_inline"]
+        content = tokens[0].content
+    else:
+        (content,) = parse_markdown(f"before {span} after\n").spans
+    assert content == show_in_code(text)
+
+
+@example(["before", "```", "````", "after"])
+@given(st.lists(strategies.hostile_text(), max_size=8))
+def test_code_block_contains_exact_lines(lines: list[str]) -> None:
+    expected = "\n".join(map(printable, lines)) + "\n"
+    assert parse_markdown(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
+
+
+@given(st.lists(st.sampled_from(strategies.HOSTILE) | st.text(max_size=12), max_size=8).map(" ".join))
+def test_prose_has_only_text_and_code(text: str) -> None:
+    found = parse_markdown(f"- Why: {prose(text)}\n")
+    assert found.types <= {
+        *("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
+        *("paragraph_open", "paragraph_close", "inline", "text", "code_inline"),
+    }
+    for plain in found.texts:
+        assert not REFERENCES.search(plain), plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("50 % of keys move (6 → 12): order breaks.", "50 % of keys move (6 → 12): order breaks."),
+        ("set retention.ms to 7d", "set `retention.ms` to 7d"),
+        ('he said "no", twice', 'he said "no", twice'),
+        ("ask @octocat about #12", "ask `@octocat` about `#12`"),
+        ("see https://evil.example/x.", "see `https://evil.example/x`."),
+        ("<img src=x>", "`<img` `src=x>`"),
+        ("4,312 records; 0.5 %", "4,312 records; 0.5 %"),
+        ("86400000 ms", "`86400000` ms"),
+        ("TICKET-1 and GH-1", "TICKET-1 and `GH-1`"),
+        ("keep it with `state: absent`, or (`a`)", "keep it with `state: absent`, or (`a`)"),
+        ("one ` alone, and `` two", "one `` ` `` alone, and ``` `` ``` two"),
+    ],
+)
+def test_prose_marks_code(text: str, shown: str) -> None:
+    assert prose(text) == shown
+
+
+@pytest.mark.parametrize(
+    "name", ["`", "`a", "a`", "`a` b", "x ` a", "`,", "``a", "` `", "a`b", "'`'", "(`", "a `, b", "a``"]
+)
+def test_command_with_any_name_is_single_code_span(name: str) -> None:
+    options = ("--to", "current")
+    for text in (
+        f"{name}: {command('reset', name, options=options)} (and the same for {name}), or `kafkaform plan`.",
+        f"groups {name} and b: `kafkaform plan`, then ({command('reset', name, options=options)})",
+    ):
+        spans = parse_markdown(f"- {prose(text)}").spans
+        assert {command_line("reset", name, options=options), "kafkaform plan"} <= {*spans}, spans
+        lines = wrap_text(text, 20)
+        assert any(command("reset", name, options=options) in line for line in lines)
+
+
+SCREEN = 24
+SCENES = ("create", "cut", "decrease", "delete", "increase")
+
+
+def build_desired(scene: str, name: str) -> Desired:
+    match scene:
+        case "create":
+            desired = declare_topic(f"new-{name}", 6, retention_ms=WEEK)
+        case "cut":
+            desired = declare_topic(name, 6, retention_ms=DAY)
+        case "decrease":
+            desired = declare_topic(name, 3, retention_ms=WEEK)
+        case "delete":
+            desired = absent(name)
+        case _:
+            desired = declare_topic(name, 12, retention_ms=WEEK)
+    desired = replace(desired, location=Location(f"topics/{name}.yaml"))
+    return replace(desired, intent=replace(desired.intent, keyed=None))
+
+
+def scene_of(scene: str, number: int) -> Plan:
+    """A plan that does the same to some topics, among four times as many that stay."""
+    memory = MemoryCluster()
+    names = [f"orders-{i:03}" for i in range(number)]
+    kept = [f"kept-{i:04}" for i in range(number * 4)]
+    for name in names:
+        create_topic(memory, name, 6, retention_ms=WEEK)
+    for name in kept:
+        create_topic(memory, name)
+    desired = [*(build_desired(scene, name) for name in names), *map(declare_topic, kept)]
+    settings = Settings(rules={**QUIET, "KF401": "off"})
+    return build_plan(Request(desired), memory, settings, None)
+
+
+@pytest.mark.parametrize("number", [1, 2, 20])
+@pytest.mark.parametrize("scene", SCENES)
+def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> None:
+    plan = scene_of(scene, number)
+    text, markdown = render_plan(plan, width=80).plain, render_plan_markdown(plan)
+    for planned in plan.changes:
+        assert re.search(rf"\b{planned.ref.name}\b", text)
+        assert f"`{planned.ref}`" in markdown
+    assert scene == "create" or "…" not in text
+    (entry,) = equal_changes(plan.changes)
+    assert len(entry.changes) == number
+    for reason in {change.reason for change in plan.changes if change.reason}:
+        assert " ".join(text.split()).count(reason) <= 1
+    if number == 20:
+        assert max(map(len, text.splitlines())) <= 80
+        assert max(len(text.splitlines()), len(markdown.splitlines())) <= SCREEN
+
+
+def test_different_changes_of_field_are_grouped_with_values(memory: MemoryCluster) -> None:
+    desired = []
+    for i in range(20):
+        name = f"orders-{i:03}"
+        create_topic(memory, name, 6, retention_ms=WEEK)
+        memory.fill(topic(name), (i + 1) << 20)
+        wanted = declare_topic(name, 7 + i, retention_ms=WEEK)
+        desired.append(replace(wanted, intent=replace(wanted.intent, keyed=None)))
+    settings = Settings(rules={**QUIET, "KF401": "off", "KF404": "off"})
+    plan = build_plan(Request(desired), memory, settings, None)
+    text = render_plan(plan, HEADER, width=80).plain
+    assert len(text.splitlines()) <= 60
+    assert "orders-000 (6 → 7, 85.7 %, 1.0 MiB)" in text
+    assert "orders-019 (6 → 26, 92.3 %, 20.0 MiB)" in text
+    assert text.count("disruptive: partition-increase") == 1
+    assert "… of keys move to another partition (if records have keys)" in text
+    markdown = render_plan_markdown(plan, HEADER)
+    assert "`Topic/orders-019` (6 → 26, 92.3 %, 20.0 MiB)" in markdown
+    assert "`partitions: as listed`" in markdown
+    verbose = render_plan(plan, HEADER, verbose=True).plain
+    assert verbose.count("disruptive: partition-increase") == 20

@@ -1,13 +1,18 @@
-"""Plans as text and Markdown: what is said, once for equal changes, how long, and foreign text as text."""
+"""Plans as text and Markdown: equal changes said once, their length, foreign text, and commands to paste."""
 
+import ast
 import re
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+import kafkaform
+from kafkaform.cli.main import COMMANDS
 from kafkaform.config.settings import Settings
 from kafkaform.core.model import (
     SAFE,
@@ -18,6 +23,7 @@ from kafkaform.core.model import (
     Diagnostic,
     FieldChange,
     FieldValue,
+    Intent,
     Location,
     Risk,
     RiskAssessment,
@@ -26,9 +32,10 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
-from kafkaform.core.printable import clipped, is_plain, printable, wrap_text
+from kafkaform.core.printable import clipped, is_plain, printable, split_code, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command, command_line
+from kafkaform.plan import planning
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
@@ -38,12 +45,13 @@ from kafkaform.report.equal_changes import equal_changes
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.markdown_escape import code, code_block, prose
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
+from kafkaform.resources.consent import Grant
 from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value, is_deferred
 from tests.support.markdown import REFERENCES, Parsed, parse_markdown, show_in_code
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
-from tests.support.plans.scenes import DAY, QUIET, WEEK, absent, create_topic, declare_topic, topic
+from tests.support.plans.scenes import DAY, QUIET, WEEK, absent, create_topic, declare_topic, group_ref, topic
 from tests.support.plans.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "live", "2025-06-01T12:00:00Z")
@@ -538,21 +546,16 @@ def test_command_with_any_name_is_single_code_span(name: str) -> None:
 
 
 SCREEN = 24
-SCENES = ("create", "cut", "decrease", "delete", "increase")
+SCENES = {"create": (6, WEEK), "cut": (6, DAY), "decrease": (3, WEEK), "increase": (12, WEEK)}
 
 
 def build_desired(scene: str, name: str) -> Desired:
-    match scene:
-        case "create":
-            desired = declare_topic(f"new-{name}", 6, retention_ms=WEEK)
-        case "cut":
-            desired = declare_topic(name, 6, retention_ms=DAY)
-        case "decrease":
-            desired = declare_topic(name, 3, retention_ms=WEEK)
-        case "delete":
-            desired = absent(name)
-        case _:
-            desired = declare_topic(name, 12, retention_ms=WEEK)
+    if scene == "delete":
+        desired = absent(name)
+    else:
+        partitions, retention = SCENES[scene]
+        name = f"new-{name}" if scene == "create" else name
+        desired = declare_topic(name, partitions, retention_ms=retention)
     desired = replace(desired, location=Location(f"topics/{name}.yaml"))
     return replace(desired, intent=replace(desired.intent, keyed=None))
 
@@ -572,7 +575,7 @@ def scene_of(scene: str, number: int) -> Plan:
 
 
 @pytest.mark.parametrize("number", [1, 2, 20])
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", [*SCENES, "delete"])
 def test_equal_changes_are_grouped_with_every_name(scene: str, number: int) -> None:
     plan = scene_of(scene, number)
     text, markdown = render_plan(plan, width=80).plain, render_plan_markdown(plan)
@@ -610,3 +613,57 @@ def test_different_changes_of_field_are_grouped_with_values(memory: MemoryCluste
     assert "`partitions: as listed`" in markdown
     verbose = render_plan(plan, HEADER, verbose=True).plain
     assert verbose.count("disruptive: partition-increase") == 20
+
+
+HOSTILE = ("x;touch p;#", "a  b", "$(touch p)", "`touch p`", "it's", 'a"b', "*", "[x]", "-x", "--help", "a|b")
+"""What a group may be called: Kafka allows any text."""
+
+names = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), min_size=1).filter(
+    lambda name: name.isprintable() and name.strip()
+)
+
+
+@given(names, names)
+def test_printed_command_is_parsed_by_shell(name: str, value: str) -> None:
+    text = f"so: {command('reset', name, options=('--to', value))}."
+    (code,) = [piece for piece, is_code in split_code(text) if is_code]
+    words = shlex.split(code)
+    assert words[:2] == ["kafkaform", "reset"]
+    assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
+    assert not name.startswith("-") or words[-2:] == ["--", name]
+
+
+def test_commands_in_messages_are_quoted_by_command() -> None:
+    """Each command with a value in it is made by `command`, which quotes."""
+    bare = re.compile(rf"\bkafkaform (?:{'|'.join(COMMANDS)})(?: [a-z.-]+)* ['\"]?$")
+    found = []
+    for file in sorted(Path(kafkaform.__file__).parent.rglob("*.py")):
+        source = file.read_text("utf-8")
+        for node in ast.walk(ast.parse(source)) if "kafkaform " in source else ():
+            if isinstance(node, ast.JoinedStr):
+                for part, after in zip(node.values, node.values[1:], strict=False):
+                    text = str(part.value) if isinstance(part, ast.Constant) else ""
+                    if isinstance(after, ast.FormattedValue) and bare.search(text):
+                        found.append(f"{file.name}:{node.lineno}: {text}")
+    assert found == []
+
+
+def read_allow_values(text: str) -> list[str]:
+    """The values of --allow in a text that has nothing else behind them in the line."""
+    lines = [line[line.index("--allow") :] for line in text.splitlines() if "--allow" in line]
+    return [word for line in lines for word in shlex.split(line)[1::2]]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_suggested_consent_covers_named_resource_only(name: str) -> None:
+    memory, group = MemoryCluster(), group_ref(name)
+    create_topic(memory, "a")
+    memory.commit(name, {("a", 0): 5})
+    request = planning.Request([Desired(group, None, Intent())])
+    plan = planning.build_plan(request, memory, Settings(rules=QUIET), None)
+    (flag,) = read_allow_values(render_plan(plan, width=80).plain)
+    grant = Grant.parse(flag)
+    assert grant.covers(group, "delete")
+    assert not grant.covers(group_ref("other"), "delete")
+    found = parse_markdown(render_plan_markdown(plan)).spans
+    assert flag in [value for span in found for value in read_allow_values(span)]

@@ -7,15 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.audit.trail import read_record
-from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.yaml12 import read_documents
-from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.core.printable import is_plain, printable
 from kafkaform.core.values import replace
-from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
@@ -66,10 +62,6 @@ def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
 def applied(file: ManifestFile) -> ManifestFile:
     file.apply()
     return file
-
-
-def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str) -> None:
-    assert cluster.execute([AlterQuota(ref, limits)]) == [None]
 
 
 PROBLEMS = {
@@ -139,7 +131,7 @@ def test_lower_limit_is_a_cut(
 def test_effective_default_limit_is_compared(
     cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
 ) -> None:
-    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
+    cluster.execute([AlterQuota(DEFAULT, {"producer_byte_rate": "524288"})])
     applied.edit(before, after)
     plan = applied.plan()
     assert list_assessments(plan) == [CUT]
@@ -226,18 +218,6 @@ def test_invalid_live_limit_is_judged_and_not_adopted(limit: str, odd: str) -> N
     assert judge_deletion(deleted, Facts("x")).hazard == "unknown-config"
     assert KIND.field(path).undeclarable(odd) is not None
     assert KIND.field(path).undeclarable("5") is None
-
-
-def test_deleted_quota_is_restored_by_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    applied.edit("spec:\n", "spec:\n  state: absent\n")
-    run = applied.apply()
-    log = read_record(cluster, AuditSettings())
-    reversal = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
-    (restored,) = reversal.restored
-    assert build_live_manifest(restored).data["spec"] == {
-        "entity": {"user": "alice"},
-        "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},
-    }
 
 
 NAMES = st.one_of(

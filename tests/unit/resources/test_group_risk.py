@@ -204,12 +204,6 @@ def build_plan(state: Values | None, live: Observed | None, intent: Intent | Non
     return plan_from([desired], Observation({REF: live} if live else {}), FACTS)
 
 
-def list_fields(plan: Plan) -> list[FieldChange]:
-    (planned,) = plan.changes
-    assert isinstance(planned.change, Update)
-    return [*planned.change.fields]
-
-
 INITIAL = Update(REF, None, (FieldChange("offsets.orders", None, "earliest"),))
 RESET = Update(REF, None, (FieldChange("offsets.orders:0", 5, 0),))
 CREATION, DELETION = Create(REF, {"offsets.orders": "latest"}), Delete(REF, None, {}, SAFE)

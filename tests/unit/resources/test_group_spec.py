@@ -12,7 +12,6 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
-from kafkaform.core.model import Desired
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import GROUP, KINDS
 from kafkaform.resources.base import Layer
@@ -131,16 +130,11 @@ def test_accepted_properties_are_neither_classes_nor_secrets() -> None:
 HEAD = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec:\n  topics: [t]\n"
 
 
-def load_group(text: str, folder: Path) -> Desired:
-    path = folder / "g.yaml"
-    path.write_text(HEAD + text, "utf-8")
-    (desired,) = load([path], Context())
-    return desired
-
-
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_timestamp_needs_no_quotes(tmp_path: Path, quote: str) -> None:
-    desired = load_group(f"  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n", tmp_path)
+    path = tmp_path / "g.yaml"
+    path.write_text(f"{HEAD}  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n")
+    (desired,) = load([path], Context())
     assert desired.state == {"offsets.t": "2026-11-01T00:00:00Z"}
 
 
@@ -207,10 +201,7 @@ def test_schema_defaults_match_kafka_defaults(part: str, keys: Any) -> None:
         ), name
 
 
-NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
-
-
-@given(NAMES, st.integers(0, 2**31 - 1))
+@given(st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1))
 def test_partition_path_is_parsed_back(topic: str, number: int) -> None:
     assert partition_of(partition_path((topic, number))) == (topic, number)
     assert partition_of(f"config.{topic}:{number}") is None

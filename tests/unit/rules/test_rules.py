@@ -94,10 +94,7 @@ def test_suggested_batch_is_the_largest_that_fits(each: int) -> None:
     assert check_rule("KF203", slow(each, client={"max.poll.records": str(fitting + 1)}))
 
 
-ENVIRONMENTS = ("dev", "prod")
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("environment", ["dev", "prod"])
 def test_example_manifests_have_no_findings(environment: str) -> None:
     settings = read_settings(ROOT / "kafkaform.yaml")
     (desired,) = load_all(settings.manifests, [settings.build_context(environment)])

@@ -167,9 +167,7 @@ DELETED = "an apply deleted it (`kafkaform history Topic/a`)"
         (True, [("delete", "applied")], f"{DELETED}; created again since, {OTHERWISE}"),
     ],
 )
-def test_age_of_missing_or_present_resource_is_described(
-    memory: MemoryCluster, live: bool, steps: Steps, said: str
-) -> None:
+def test_age_of_resource_is_described(memory: MemoryCluster, live: bool, steps: Steps, said: str) -> None:
     if live:
         create_topic(memory, "a")
     story = Story()

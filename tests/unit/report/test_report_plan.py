@@ -95,9 +95,7 @@ LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
         (LONGER, Status.PLANNED, ChangeOrigin.MIXED),
     ],
 )
-def test_changes_needing_attention_are_not_summarized(
-    change: Change, status: Status, origin: ChangeOrigin | None
-) -> None:
+def test_notable_changes_are_all_listed(change: Change, status: Status, origin: ChangeOrigin | None) -> None:
     changes: list[PlannedChange] = []
     for number in range(300):
         changes.append(PlannedChange(replace(LONGER, ref=topic(f"safe{number:03}")), Status.PLANNED))
@@ -308,9 +306,7 @@ def build_refused(number: int, reason: str, remedy: str) -> list[PlannedChange]:
     ],
     ids=["brake and rule", "forbidden"],
 )
-def test_deciding_finding_is_printed_first_and_once(
-    diagnostics: tuple[Diagnostic, ...], reason: str, remedy: str
-) -> None:
+def test_deciding_finding_is_first(diagnostics: tuple[Diagnostic, ...], reason: str, remedy: str) -> None:
     safe = [PlannedChange(Create(topic(f"safe{i}"), {"partitions": i}), Status.PLANNED) for i in range(50)]
     plan = Plan("c", (*safe, *build_refused(100, reason, remedy)), diagnostics=diagnostics)
     decisive = diagnostics[0].message if diagnostics else reason

@@ -185,15 +185,7 @@ def test_figure_near_limit_differs_from_limit(value: float, limit: float) -> Non
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [
-        (0, "0"),
-        (1, "1"),
-        (3.896, "3.9"),
-        (12.44, "12.4"),
-        (1204.4, "1,204"),
-        (0.05, "0.05"),
-        (1e-5, "< 0.001"),
-    ],
+    [(0, "0"), (3.896, "3.9"), (12.44, "12.4"), (1204.4, "1,204"), (0.05, "0.05"), (1e-5, "< 0.001")],
 )
 def test_ratio_has_significant_digits(value: float, shown: str) -> None:
     assert ratio(value) == shown

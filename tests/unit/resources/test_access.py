@@ -389,9 +389,7 @@ def test_partial_plan_removes_no_acls(tmp_path: Path) -> None:
     assert not plan(declared, [ORDERS, SECRET], part=True).changes
 
 
-def test_grants_are_carried_out_before_revocations_and_removed_denials_after_deletions(
-    tmp_path: Path,
-) -> None:
+def test_grants_precede_revocations_and_deletions_precede_removed_denials(tmp_path: Path) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["new"]))
     live = ["allow Write on topic old", "deny Read on topic old"]
     (change,) = plan(declared, live).changes
@@ -487,11 +485,10 @@ _NEAR = builds(
     st.sampled_from([ALL, "Read", "Write", "Describe"]),
     st.sampled_from([True, True, True, False]),
 )
+_NEAR_SETS = st.frozensets(_NEAR, max_size=5)
 
 
-@given(
-    st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
-)
+@given(_NEAR_SETS, _NEAR_SETS, st.sampled_from([True, False, None]))
 @example(
     frozenset({acl(f"{OWN} allow All on topic {RECORD_TOPIC}")}),
     frozenset(acl(f"{principal} allow All on topic {RECORD_TOPIC}") for principal in ("User:*", USER)),
@@ -569,9 +566,7 @@ def test_plan_of_opened_resources_matches_golden(tmp_path: Path, golden: Snapsho
     assert shown == golden(name="opened.txt")
 
 
-@given(
-    st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
-)
+@given(_NEAR_SETS, _NEAR_SETS, st.sampled_from([True, False, None]))
 def test_reach_counts_match_authorizer(
     live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None
 ) -> None:

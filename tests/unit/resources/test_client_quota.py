@@ -47,15 +47,10 @@ spec:
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
-
-
-@pytest.fixture
-def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
+def file(tmp_path: Path, memory: MemoryCluster) -> ManifestFile:
     path = tmp_path / "alice.yaml"
     path.write_text(TEXT)
-    return ManifestFile(path, cluster)
+    return ManifestFile(path, memory)
 
 
 @pytest.fixture
@@ -129,9 +124,9 @@ def test_lower_limit_is_a_cut(
 
 @pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
 def test_effective_default_limit_is_compared(
-    cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
+    memory: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
 ) -> None:
-    cluster.execute([AlterQuota(DEFAULT, {"producer_byte_rate": "524288"})])
+    memory.execute([AlterQuota(DEFAULT, {"producer_byte_rate": "524288"})])
     applied.edit(before, after)
     plan = applied.plan()
     assert list_assessments(plan) == [CUT]
@@ -159,16 +154,16 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert file.cluster.observe([ref]).resources == {}
 
 
-def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
+def test_edited_quota_plan_is_judged(memory: MemoryCluster, file: ManifestFile) -> None:
     (planned,) = file.plan().changes
     assert isinstance(planned.change, Create)
     odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
-    assert KIND.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
+    assert KIND.judge(odd, None, memory.facts()).risk is Risk.DISRUPTIVE
     (operation,) = KIND.operations(odd)
-    (objection,) = cluster.validate([operation])
+    (objection,) = memory.validate([operation])
     assert isinstance(objection, RequestRejected)
     assert objection.code == "INVALID_REQUEST"
-    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), cluster.facts())
+    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), memory.facts())
     assert KIND.field(PRODUCER).judge(context).hazard == "unknown-config"
 
 

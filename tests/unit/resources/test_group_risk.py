@@ -159,12 +159,7 @@ def test_unclassified_config_is_disruptive(monkeypatch: pytest.MonkeyPatch) -> N
     assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "unknown-config")
 
 
-RESETS: list[tuple[FieldValue, FieldValue]] = [
-    (0, 1_234_567),
-    (1_234_567, 1_234_566),
-    (5000, 0),
-    (None, 1200),
-]
+RESETS = [judge_reset(0, 1_234_567), judge_reset(1_234_567, 1_234_566), judge_reset(5000, 0)]
 EIGHT_TOPICS = build_group(t0=1, t1=1, t2=1, t3=1, t4=1, t5=1, t6=1, t7=1)
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 DELETIONS = {
@@ -185,7 +180,7 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assessments = [
         judge_config(name, before, after, remaining) for name, before, after, _, remaining in CASES
     ]
-    assessments += [judge_reset(before, after) for before, after in RESETS]
+    assessments += [*RESETS, judge_reset(None, 1200)]
     assessments += [*DELETIONS.values(), judge_create(REF, {"offsets.orders": "earliest"}, gone)]
     assert {assessment.hazard for assessment in assessments} - {""} == HAZARDS
     # Each config from and to a value that this account may not read.

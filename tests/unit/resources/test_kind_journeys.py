@@ -29,9 +29,7 @@ def test_every_kind_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", KIND_CASES, ids=lambda case: case.kind)
-def test_kind_journey_on_memory_cluster(
-    case: KindCase, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kind_journey_in_memory(case: KindCase, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     for name, value in ENVIRONMENT.items():
@@ -48,9 +46,7 @@ def test_kind_journey_on_memory_cluster(
         ("x-secret", {"user": {"password"}}),
     ],
 )
-def test_schemas_mark_required_verbatim_and_secret_fields(
-    keyword: str, expected: dict[str, set[str]]
-) -> None:
+def test_schemas_mark_fields_by_keyword(keyword: str, expected: dict[str, set[str]]) -> None:
     schemas = [kind.schema for kind in KINDS.values()]
     assert {name: {*marked} for name in schemas if (marked := find_marked(name, keyword))} == expected
 

@@ -158,9 +158,7 @@ DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_schema_difference_is_described(
-    before: RegisteredSchema, after: RegisteredSchema, expected: str
-) -> None:
+def test_difference_is_described(before: RegisteredSchema, after: RegisteredSchema, expected: str) -> None:
     assert describe_difference(before, after) == expected
 
 
@@ -181,9 +179,7 @@ def refer(*references: SchemaReference) -> RegisteredSchema:
         (refer(SchemaReference("a", "s")), refer(), False),
     ],
 )
-def test_schemas_are_compared_by_content(
-    first: RegisteredSchema, second: RegisteredSchema, expected: bool
-) -> None:
+def test_schemas_equal_by_content(first: RegisteredSchema, second: RegisteredSchema, expected: bool) -> None:
     assert are_equal(first.to_value(), second.to_value()) == expected
 
 
@@ -198,9 +194,7 @@ def test_schemas_are_compared_by_content(
         ("FULL", "FULL", True, set()),
     ],
 )
-def test_lowered_compatibility_levels_have_hazards(
-    before: str, after: str, changes_schema: bool, hazards: set[str]
-) -> None:
+def test_compatibility_has_hazards(before: str, after: str, changes_schema: bool, hazards: set[str]) -> None:
     old, new = {"compatibility": before}, {"compatibility": after}
     paths = {path for path in old if old[path] != new[path]} | ({"schema"} if changes_schema else set())
     context = UpdateContext(REF, old, new, Intent(), Facts("c"))
@@ -227,9 +221,7 @@ def test_compatibility_note_names_first_upgrades(level: str, expected: str | Non
     assert all(str(expected) in note for note in notes)
 
 
-@pytest.mark.parametrize(
-    "value", ["", "{", "[]", "5", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}']
-)
+@pytest.mark.parametrize("value", ["", "{", "[]", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}'])
 def test_invalid_recorded_schema_is_ignored(value: str) -> None:
     field = SubjectKind().field("schema")
     assert (parse_value(value), field.summarise(value), field.describe(value, value)) == (None, None, None)

@@ -76,9 +76,7 @@ def test_invalid_placement_messages_match_golden(golden: SnapshotAssertion) -> N
         ("1,2,3", (), FieldOutcome.MOVED),
     ],
 )
-def test_remaining_move_follows_live_placement(
-    here: str, moving: tuple[int, ...], left: str | FieldOutcome
-) -> None:
+def test_move_is_reduced_to_remainder(here: str, moving: tuple[int, ...], left: str | FieldOutcome) -> None:
     found = TOPIC.field("placement").remaining(build_move("1,2", "1:2,2:3"), build_observed(here, *moving))
     assert (found.before if isinstance(found, FieldChange) else found) == left
 
@@ -98,9 +96,7 @@ def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
 
 
 @given(moves(), st.data())
-def test_half_completed_move_can_be_finished(
-    ends: tuple[Assignment, Assignment], data: st.DataObject
-) -> None:
+def test_half_done_move_can_be_finished(ends: tuple[Assignment, Assignment], data: st.DataObject) -> None:
     before, after = ends
     start = (*before, *initial_replicas(before, after))
     done = data.draw(st.sets(st.sampled_from(range(len(after)))))
@@ -157,11 +153,8 @@ MOVES = {
 ALL_LISTED = {"a": ThrottledReplicas(frozenset({"*"}), frozenset({"*"}))}
 LEADER_LISTED = {"a": ThrottledReplicas(frozenset({"0:1"}))}
 OTHERS_LISTED = {"a": ThrottledReplicas(frozenset({"1:1", "0:2"}))}
-OWN, SENDER, RECEIVER = (
-    "about 12 seconds at 50 MB/s",
-    "as broker 1 sends at most",
-    "as broker 2 receives at most",
-)
+OWN = "about 12 seconds at 50 MB/s"
+SENDER, RECEIVER = "as broker 1 sends at most", "as broker 2 receives at most"
 RATES: list[tuple[int | None, Mapping[int, Rates], Mapping[str, ThrottledReplicas], str]] = [
     (50_000_000, {}, {}, OWN),
     (50_000_000, {1: Rates(leader=50_000_000)}, {}, OWN),

@@ -145,9 +145,7 @@ def test_no_decrease_of_a_live_topic_is_suggested(partitions: int, live: int, be
         ("now", FINE, FINE, None),
     ],
 )
-def test_policy_judges_period_or_current_records(
-    of: str, ratio: Estimate, newest: Estimate, severity: str | None
-) -> None:
+def test_policy_judges_its_period(of: str, ratio: Estimate, newest: Estimate, severity: str | None) -> None:
     share = Estimate.exact(1 / 3)
     part = NewestPart(0, 1, (share,) * 3, (share,) * 3, newest, newest)
     result = replace(build_result(ratio=ratio), now=part)

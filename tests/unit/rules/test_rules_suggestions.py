@@ -78,7 +78,7 @@ def test_commands_of_golden_sentences_can_be_run() -> None:
 
 
 ON = {"remote.storage.enable": "true"}
-DELETE = "remote.log.delete.on.disable"
+DELETE, UNCLEAN = "remote.log.delete.on.disable", "unclean.leader.election.enable"
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,9 @@ DELETE = "remote.log.delete.on.disable"
     [
         judge_topic_change({"partitions": 12}, {"partitions": 6}),
         judge_topic_change({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
-        judge_topic_change(
-            {"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}
-        ),
+        judge_topic_change({UNCLEAN: "false"}, {UNCLEAN: "true"}),
         judge_topic_change({**ON, DELETE: "true"}, {"remote.storage.enable": "false"}),
-        judge_topic_change(
-            {**ON, "remote.log.delete.on.disable": "false"}, {"remote.log.delete.on.disable": "true"}
-        ),
+        judge_topic_change({**ON, DELETE: "false"}, {DELETE: "true"}),
         judge_delete(ResourceRef("ConsumerGroup", "g"), {"offsets.a:0": 5}, Facts("c")),
     ],
     ids=lambda assessment: assessment.hazard,

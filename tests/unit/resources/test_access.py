@@ -645,6 +645,3 @@ def test_rights_lost_by_branch_are_attributed_to_branch(tmp_path: Path) -> None:
     )
     (note,) = [note for note in attributed.diagnostics if note.code == "KF424"]
     assert "this account cannot see" in note.message
-
-
-# --- what nobody declares --------------------------------------------------------------------------

@@ -90,47 +90,39 @@ def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: Snap
 
 RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
 CUT, RAISED = (Risk.DISRUPTIVE, "quota-cut"), (Risk.SAFE, "")
+ABSENT = ("spec:\n", "spec:\n  state: absent\n")
+# A change of the manifest, its assessments, and whether a limit of 512 KiB/s of a default is in force, too.
 CHANGES = {
-    "lower limit": (RATE, "    producer_byte_rate: 512KiB\n", [CUT]),
-    "higher limit": (RATE, "    producer_byte_rate: 10MiB\n", [RAISED]),
-    "removed limit": (RATE, NO_RATE, [RAISED]),
-    "first share of a thread": (RATE, f"{RATE}    request_percentage: 150%\n", [CUT]),
-    "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT]),
-    "deletion": ("spec:\n", "spec:\n  state: absent\n", [RAISED]),
+    "lower limit": (RATE, "    producer_byte_rate: 512KiB\n", [CUT], False),
+    "higher limit": (RATE, "    producer_byte_rate: 10MiB\n", [RAISED], False),
+    "removed limit": (RATE, NO_RATE, [RAISED], False),
+    "first share of a thread": (RATE, f"{RATE}    request_percentage: 150%\n", [CUT], False),
+    "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT], False),
+    "deletion": (*ABSENT, [RAISED], False),
+    "removed limit above a default": (RATE, NO_RATE, [CUT], True),
+    "lower limit above a default": (RATE, "    producer_byte_rate: 600000\n", [CUT], True),
+    "deletion above a default": (*ABSENT, [CUT], True),
 }
-BY_DEFAULT = "512 KiB/s on each broker, 1536 KiB/s on all 3, by the limit of a default"
-UNDER_A_DEFAULT = {
-    "removed limit": (RATE, NO_RATE, BY_DEFAULT),
-    "lower limit": (RATE, "    producer_byte_rate: 600000\n", "585.9 KiB/s on each broker"),
-    "deletion": ("spec:\n", "spec:\n  state: absent\n", BY_DEFAULT),
-}
-DEFAULT = ResourceRef("ClientQuota", "user=<default>")
 
 
-@pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(("before", "after", "expected", "has_default"), CHANGES.values(), ids=CHANGES)
 def test_lower_limit_is_a_cut(
+    memory: MemoryCluster,
     applied: ManifestFile,
     snapshot: SnapshotAssertion,
     before: str,
     after: str,
     expected: list[tuple[Risk, str]],
+    has_default: bool,
 ) -> None:
+    if has_default:
+        default = ResourceRef("ClientQuota", "user=<default>")
+        memory.execute([AlterQuota(default, {"producer_byte_rate": "524288"})])
     applied.edit(before, after)
     plan = applied.plan()
     assert list_assessments(plan) == expected
     assert plan.changes[0].status is Status.PLANNED
     assert join_reasons(plan) == snapshot
-
-
-@pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
-def test_effective_default_limit_is_compared(
-    memory: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
-) -> None:
-    memory.execute([AlterQuota(DEFAULT, {"producer_byte_rate": "524288"})])
-    applied.edit(before, after)
-    plan = applied.plan()
-    assert list_assessments(plan) == [CUT]
-    assert limit in join_reasons(plan)
 
 
 @pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])

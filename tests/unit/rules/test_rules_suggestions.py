@@ -339,12 +339,8 @@ class Scene:
             if "instead" in finding["suggestion"]:
                 for section in ("client", "config"):
                     settings = self._group.get(section, {})
-                    gone = [
-                        name
-                        for name in settings
-                        if re.search(rf"(?<![\w.]){name}(?![\w.])", finding["message"])
-                    ]
-                    self._group[section] = {n: v for n, v in settings.items() if n not in gone}
+                    named = {*re.findall(r"[\w.]*\w", finding["message"])}
+                    self._group[section] = {n: v for n, v in settings.items() if n not in named}
             self._group = merge_specs(self._group, choice)
         self._write()
 

@@ -95,13 +95,14 @@ def test_unrestored_drift_is_always_listed(memory: MemoryCluster, status: Status
     assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
 
 
-AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
-A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
+NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
+A_MINUTE_LATER = NOON.replace("12:00", "12:01")
 OTHERWISE = "but not by a recorded apply"
 NO_AUTHOR = "Kafka keeps no author; the record begins with the first apply"
 
 
-UNKNOWN_RESULT = f"{AT_NOON}, whose result is not known, may have"
+UNKNOWN_RESULT = f"{NOON}, whose result is not known, may have"
+UNKNOWN_LATER = UNKNOWN_RESULT.replace("12:00", "12:01")
 Steps = list[tuple[str | None, str | None]]
 """The values that applies set, or their actions, and their results."""
 
@@ -110,23 +111,17 @@ Steps = list[tuple[str | None, str | None]]
     ("steps", "said"),
     [
         ([], f"unknown: no recorded apply set it ({NO_AUTHOR})"),
-        ([(WEEK, "applied")], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
-        ([(DAY, "applied")], f"{AT_NOON} set the live value; the manifest has another value"),
-        (
-            [(MONTH, "applied")],
-            f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest has also changed",
-        ),
-        ([(None, "applied")], f"{AT_NOON} did not set it; changed since, {OTHERWISE}; the manifest"),
+        ([(WEEK, "applied")], f"{NOON} set 7d; changed since, {OTHERWISE}"),
+        ([(DAY, "applied")], f"{NOON} set the live value; the manifest has another value"),
+        ([(MONTH, "applied")], f"{NOON} set 30d; changed since, {OTHERWISE}; the manifest has also changed"),
+        ([(None, "applied")], f"{NOON} did not set it; changed since, {OTHERWISE}; the manifest"),
         (
             [(DAY, "applied"), (WEEK, "applied")],
-            f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value was set by {AT_NOON}",
+            f"{A_MINUTE_LATER} set 7d; changed since, {OTHERWISE}; the live value was set by {NOON}",
         ),
         ([(DAY, None)], f"{UNKNOWN_RESULT} set the live value; the manifest"),
-        (
-            [(WEEK, "applied"), (DAY, None)],
-            f"{UNKNOWN_RESULT.replace('12:00', '12:01')} set the live value; the",
-        ),
-        ([(WEEK, "applied"), (MONTH, None)], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
+        ([(WEEK, "applied"), (DAY, None)], f"{UNKNOWN_LATER} set the live value; the"),
+        ([(WEEK, "applied"), (MONTH, None)], f"{NOON} set 7d; changed since, {OTHERWISE}"),
         ([(MONTH, None)], "unknown: no recorded apply set it"),
     ],
 )
@@ -157,12 +152,12 @@ DELETED = "an apply deleted it (`kafkaform history Topic/a`)"
     [
         (False, [], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (False, [("create", None)], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
-        (False, [("create", "applied")], f"{AT_NOON} created or changed it; deleted since, {OTHERWISE}"),
+        (False, [("create", "applied")], f"{NOON} created or changed it; deleted since, {OTHERWISE}"),
         (False, [("create", "applied"), ("delete", "applied")], f"{DELETED}; the manifest declares it"),
         (False, [("delete", None)], f"{UNKNOWN_RESULT} deleted it; the manifest decl"),
         (True, [], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (True, [("create", None)], f"{UNKNOWN_RESULT} created or changed it; the manif"),
-        (True, [("create", "applied")], f"{AT_NOON} created or changed it; the manifest declares state: abs"),
+        (True, [("create", "applied")], f"{NOON} created or changed it; the manifest declares state: abs"),
         (True, [("delete", None)], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (True, [("delete", "applied")], f"{DELETED}; created again since, {OTHERWISE}"),
     ],

@@ -86,6 +86,7 @@ def judge_group_deletion(
 
 SESSIONS = [f"{protocol}.session.timeout.ms" for protocol in ("consumer", "share", "streams")]
 HEARTBEATS = [f"{protocol}.heartbeat.interval.ms" for protocol in ("consumer", "share", "streams")]
+LOCKED = {"share.record.lock.duration.ms": "30000"}
 LONG_SESSIONS = dict.fromkeys(SESSIONS, "45000")
 
 # A config, its value before and after, and the hazard, or none; other configs that are in force.
@@ -102,13 +103,7 @@ CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
     # share groups
     ("share.isolation.level", "read_committed", "read_uncommitted", "isolation-level", {}),
     ("share.isolation.level", "read_uncommitted", "read_committed", "", {}),
-    (
-        "share.renew.acknowledge.enable",
-        "true",
-        "false",
-        "lock-renewal-off",
-        {"share.record.lock.duration.ms": "30000"},
-    ),
+    ("share.renew.acknowledge.enable", "true", "false", "lock-renewal-off", LOCKED),
     ("share.renew.acknowledge.enable", "false", "true", "", {}),
     ("share.auto.offset.reset", "none", "earliest", "offset-reset-policy", {}),
     ("share.auto.offset.reset", "none", "latest", "offset-reset-policy", {}),

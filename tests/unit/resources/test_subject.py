@@ -100,13 +100,14 @@ def avro(*fields: str, reference: SchemaReference | None = None) -> RegisteredSc
 
 
 MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}'
+MONEY_2 = SchemaReference("Money", "money", 2)
 CENTS = MONEY.replace("long", "int")
 ARRAY, MAP = '{"type": "array", "items": "string"}', '{"type": "map", "values": "string"}'
 ENUM = '{"type": "enum", "name": "E", "symbols": ["X"]}'
 TIMESTAMP = '{"type": "long", "logicalType": "timestamp-millis"}'
 BY_JSON = '{"properties": {"a": {"type": "string"}}}'
 A_INT = avro('a: "int"')
-SEVEN = avro(*(f'f{n}: "int"' for n in range(7)))
+ALL = avro(*(f'f{n}: "int"' for n in range(7)))
 DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
     "added": (A_INT, avro('a: "int"', 'total: "int"'), "field total added: int, no default"),
     "removed": (A_INT, avro(), "field a removed"),
@@ -133,11 +134,7 @@ DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
         "field a: long (timestamp-millis), no default → long, no default",
     ),
     "primitive": (RegisteredSchema('"string"'), RegisteredSchema('"bytes"'), "schema: string → bytes"),
-    "references": (
-        A_INT,
-        avro('a: "int"', reference=SchemaReference("Money", "money", 2)),
-        "references changed",
-    ),
+    "references": (A_INT, avro('a: "int"', reference=MONEY_2), "references changed"),
     "JSON schema": (
         RegisteredSchema(BY_JSON, "JSON"),
         RegisteredSchema(f'{BY_JSON[:-1]}, "required": ["a"]}}', "JSON"),
@@ -149,11 +146,7 @@ DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
         "1 line added, 0 removed",
     ),
     "other type": (A_INT, RegisteredSchema("message A {}", "PROTOBUF"), "schemaType AVRO → PROTOBUF"),
-    "many": (
-        SEVEN,
-        avro(),
-        f"{'; '.join(f'field f{n} removed' for n in range(5))}; and 2 further differences",
-    ),
+    "many": (ALL, avro(), f"{'; '.join(f'field f{n} removed' for n in range(5))}; and 2 further differences"),
 }
 
 

@@ -67,7 +67,7 @@ KEPT: Values = {**REMOTE, "remote.log.delete.on.disable": "false"}
 TIERED: Values = {**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"}
 NEVER_COMPACTED: Values = {**COMPACT, "min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": NEVER}
 USUAL: Values = {**COMPACT, "min.cleanable.dirty.ratio": "0.5", "max.compaction.lag.ms": NEVER}
-STAMP = "message.timestamp.type"
+LAG, STAMP = "min.compaction.lag.ms", "message.timestamp.type"
 STAMPED: Values = {**DELETE, "retention.ms": WEEK, STAMP: "CreateTime"}
 APPENDED: Values = {**STAMPED, STAMP: "LogAppendTime"}
 SIX: Values = {"partitions": 6, **DELETE}
@@ -196,17 +196,13 @@ CASES: list[tuple[Values, Values, str]] = [
     # what cannot hurt
     ({"preallocate": "false"}, {"preallocate": "true"}, ""),
     # what compaction deletes
-    ({**COMPACT, "min.compaction.lag.ms": WEEK}, {"min.compaction.lag.ms": "0"}, "compaction-lag-cut"),
-    ({**BOTH, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": None}, "compaction-lag-cut"),
-    ({"min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
-    (COMPACT, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
-    ({**COMPACT, "min.compaction.lag.ms": "1"}, {"min.compaction.lag.ms": "2"}, ""),
-    (
-        {**DELETE, "min.compaction.lag.ms": "2"},
-        {"min.compaction.lag.ms": "1", **COMPACT},
-        "compaction-lag-cut",
-    ),
-    ({**DELETE, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, ""),
+    ({**COMPACT, LAG: WEEK}, {LAG: "0"}, "compaction-lag-cut"),
+    ({**BOTH, LAG: "2"}, {LAG: None}, "compaction-lag-cut"),
+    ({LAG: "2"}, {LAG: "1"}, "compaction-lag-cut"),
+    (COMPACT, {LAG: "1"}, "compaction-lag-cut"),
+    ({**COMPACT, LAG: "1"}, {LAG: "2"}, ""),
+    ({**DELETE, LAG: "2"}, {LAG: "1", **COMPACT}, "compaction-lag-cut"),
+    ({**DELETE, LAG: "2"}, {LAG: "1"}, ""),
     (USUAL, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.50"}, ""),

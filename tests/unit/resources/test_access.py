@@ -121,9 +121,6 @@ CLOSES = {PREFIX: "closes-access", OTHER: "opens-access"}
 DENY = {"operations": ["All"], "permission": "deny"}
 
 
-# --- manifests -------------------------------------------------------------------------------------
-
-
 OWN_ACCOUNT = {
     f"allow {operation} on {resource}"
     for resource in ("cluster", "topic *", "group *")
@@ -219,8 +216,6 @@ def test_invalid_spec_is_located(tmp_path: Path, spec: dict[str, Any], message: 
     assert problem.location.line > 1
 
 
-# --- paths -----------------------------------------------------------------------------------------
-
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 
 
@@ -252,9 +247,6 @@ def test_acl_path_is_parsed_back(given_acl: Acl) -> None:
 def test_invalid_acl_paths_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is not an ACL"):
         parse_path(path, USER)
-
-
-# --- writing ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -319,9 +311,6 @@ def test_written_spec_has_equivalent_acls(given_acls: set[Acl]) -> None:
     state, live = ({write_path(each): "granted" for each in acls} for acls in (written, given_acls))
     left = KINDS["Access"].reconcile(state, Observed(ResourceRef("Access", USER), None, live), Facts("x"))
     assert left == dict.fromkeys(map(write_path, odd)), "nothing is planned after an import but what it named"
-
-
-# --- plans -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -440,8 +429,6 @@ def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
         assert change.status is status
 
 
-# --- the account that applies ----------------------------------------------------------------------
-
 OWN = "User:own"
 
 
@@ -514,9 +501,6 @@ def test_applying_account_keeps_rights_for_any_partial_apply(
                 for host in ("", "10.0.0.1"):
                     before = Authorizer(live, settings).decide(request, host).is_allowed
                     assert before is not True or after.decide(request, host).is_allowed is True
-
-
-# --- what a plan opens and closes, by name and in numbers --------------------------------------------
 
 
 def show(planned: Plan, folder: Path | None = None) -> str:

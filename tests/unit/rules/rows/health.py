@@ -23,11 +23,9 @@ def cluster(*partitions: PartitionState, brokers: int = 3, **changes: Any) -> He
     return replace(sound, **changes)
 
 
-def part(
-    number: int, leader: int | None, *isr: int, name: str = "a", replicas: str = "123"
-) -> PartitionState:
+def part(index: int, leader: int | None, *isr: int, name: str = "a", replicas: str = "123") -> PartitionState:
     """Build a partition of topic a on brokers 1, 2 and 3."""
-    return PartitionState(name, number, leader, tuple(map(int, replicas)), isr or tuple(map(int, replicas)))
+    return PartitionState(name, index, leader, tuple(map(int, replicas)), isr or tuple(map(int, replicas)))
 
 
 SOUND = cluster(part(0, 1), part(1, 2, replicas="231"), part(2, 3, replicas="312"))

@@ -69,13 +69,8 @@ def test_recorded_text_is_printable(data: st.DataObject) -> None:
         {data.draw(text): (data.draw(values()), data.draw(values()))},
         result=data.draw(st.sampled_from(["applied", "failed", None])),
         message=data.draw(hostile_text()),
-        who=data.draw(text),
-        host=data.draw(text),
-        url=data.draw(text),
-        commit=data.draw(text),
-        environment=data.draw(text),
-        cluster_id=data.draw(text),
         consents=((data.draw(text), data.draw(text)),),
+        **{name: data.draw(text) for name in ("who", "host", "url", "commit", "environment", "cluster_id")},
     )
     assert isinstance(entry.ref, ResourceRef)
     for width in (None, 80):

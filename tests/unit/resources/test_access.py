@@ -128,6 +128,7 @@ OWN_ACCOUNT = {
 }
 TOPIC_RIGHTS = ("Create", "Delete", "Read", "Write")
 WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
+WORKER_TOPICS = ("connect-configs", "own", "connect-status")
 
 
 @pytest.mark.parametrize(
@@ -167,9 +168,7 @@ WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
             {"connect": {"groupId": "sinks", "storage": {"offset": "own"}, "reads": ["a"], "writes": ["b"]}},
             {
                 "allow Read on group sinks",
-                *(f"allow {operation} on topic connect-configs" for operation in WORKER_RIGHTS),
-                *(f"allow {operation} on topic own" for operation in WORKER_RIGHTS),
-                *(f"allow {operation} on topic connect-status" for operation in WORKER_RIGHTS),
+                *(f"allow {right} on topic {topic}" for topic in WORKER_TOPICS for right in WORKER_RIGHTS),
                 "allow Read on group prefix connect-",
                 "allow Write on transactional-id connect-cluster-sinks",
                 "allow Write on transactional-id prefix sinks-",

@@ -33,15 +33,6 @@ REF = ResourceRef("Subject", "orders-value")
 AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
 
 
-def load_spec(folder: Path, spec: dict[str, object]) -> dict[str, object]:
-    (folder / "kafkaform.yaml").touch()
-    (folder / "topics").mkdir(exist_ok=True)
-    path = folder / "topics" / "subject.yaml"
-    path.write_text(manifest("orders-value", spec, kind="Subject"))
-    (desired,) = load([path], Context())
-    return dict(desired.state or {})
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -68,8 +59,11 @@ def test_invalid_subject_is_refused(spec: dict[str, object], expected: str, tmp_
     (project / "topics" / "link.avsc").symlink_to(tmp_path / "outside.avsc")
     (project / "topics" / "large.avsc").write_text(" " * (1 << 20) + AVRO)
     (project / "topics" / "binary.avsc").write_bytes(b"\xff\xfe")
+    (project / "kafkaform.yaml").touch()
+    path = project / "topics" / "subject.yaml"
+    path.write_text(manifest("orders-value", spec, kind="Subject"))
     with pytest.raises(InvalidInput) as error:
-        load_spec(project, spec)
+        load([path], Context())
     assert any(expected in f"{each.message} {each.hint}" for each in error.value.problems)
     assert all(each.location is not None for each in error.value.problems)
 

@@ -360,16 +360,8 @@ def test_prompt_counts_changes_to_be_applied(statuses: str, extent: str) -> None
 WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 HEADINGS = {
-    "Errors",
-    "Refused for the same reason",
-    "Caused by this branch",
-    "Held back",
-    "Consent given",
-    "Not caused by this branch",
-    "Not visible",
-    "Findings",
-    "Changes",
-    "Risks",
+    *("Errors", "Refused for the same reason", "Caused by this branch", "Held back", "Consent given"),
+    *("Not caused by this branch", "Not visible", "Findings", "Changes", "Risks"),
 }
 OUR_HTML = re.compile(
     r"</?details>"

@@ -1,4 +1,4 @@
-"""A Topic's spec in normal form, and its placement: what a change of it means, and what is left of one."""
+"""A Topic's spec in normal form, its placement, what is left of a move, and the room for its copies."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,13 @@ from hypothesis.strategies import DrawFn
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core import kafka_configs
+from kafkaform.core.errors import ClusterError
+from kafkaform.core.health import LogDir
 from kafkaform.core.model import Facts, FieldChange, Intent, Observed, Risk, RiskAssessment, State, Update
 from kafkaform.core.partitions import PartitionState
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome, Layer, UpdateContext
+from kafkaform.resources.replicas.disk_space import Copies, DiskSpace, find_doubts
 from kafkaform.resources.replicas.facts import LiveReplicas, ReplicaFacts
 from kafkaform.resources.replicas.layout import (
     Assignment,
@@ -25,7 +28,7 @@ from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttl
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.replicas.placement import initial_replicas, live, present
 from kafkaform.resources.topic.spec import normalise, resolve
-from tests.support.plans.risk import render_assessments
+from tests.support.plans.risk import render_assessments, render_catalogue
 from tests.support.plans.scenes import topic
 from tests.support.plans.specs import Reports
 
@@ -269,3 +272,79 @@ def test_throttles_cannot_be_declared(name: str) -> None:
 def test_values_are_equal_by_meaning(path: str, a: int | str | None, b: int | str | None, same: bool) -> None:
     assert TOPIC.field(path).equal(a, b) is same
     assert TOPIC.field(path).equal(b, a) is same
+
+
+MIB = 1024**2
+
+
+def build_space(*log_dirs: LogDir, reserve: float = 0.15, **unread: str) -> DiskSpace:
+    errors = {int(broker.removeprefix("b")): ClusterError(why) for broker, why in unread.items()}
+    return DiskSpace.from_reading(log_dirs, errors, reserve)
+
+
+def build_log_dir(broker: int = 3, usable: int = 160, total: int = 160, path: str = "/a") -> LogDir:
+    return LogDir(broker, path, total * MIB, usable * MIB)
+
+
+def build_copies(size: int, growth: int = 0, largest: int = 0) -> Copies:
+    return Copies(size * MIB, growth * MIB, largest * MIB)
+
+
+def test_replicas_beyond_reserve_are_refused() -> None:
+    assert build_space(build_log_dir()).shortage(3, build_copies(212, 10), build_copies(5)) is not None
+    assert build_space(build_log_dir()).shortage(3, build_copies(136)) is None
+    assert build_space(build_log_dir()).shortage(3, Copies(136 * MIB + 1)) is not None
+    assert build_space(build_log_dir()).shortage(3, build_copies(130), build_copies(6, 1)) is not None
+    assert build_space(build_log_dir(), reserve=0).shortage(3, build_copies(160)) is None
+    full = build_space(build_log_dir(usable=10))
+    assert full.shortage(3, Copies(1)) is not None
+    assert full.shortage(3, Copies(0), build_copies(500)) is None
+
+
+def test_replica_must_fit_in_single_log_directory() -> None:
+    two = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", total=100, usable=100))
+    assert two.shortage(3, build_copies(150, largest=75)) is None
+    assert "its largest replica" in str(two.shortage(3, build_copies(150, largest=150)))
+    # Directories on one volume count once.
+    shared = build_space(build_log_dir(path="/a"), build_log_dir(path="/b"))
+    assert shared.shortage(3, build_copies(150)) is not None
+    # Two disks of the same size differ in what is used.
+    apart = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", usable=150))
+    assert apart.shortage(3, build_copies(150)) is None
+    assert build_space(build_log_dir(), LogDir(3, "/broken", None)).shortage(3, build_copies(137)) is not None
+    dead = build_space(LogDir(3, "/broken", None))
+    assert dead.shortage(3, build_copies(1)) is None
+    assert "since Kafka 3.3" in str(dead.doubt(3, build_copies(1)))
+
+
+def test_unknown_disk_space_is_doubted_not_refused() -> None:
+    unknown = build_space(b3="not authorised")
+    assert unknown.shortage(3, build_copies(10_000)) is None
+    assert "not authorised" in str(unknown.doubt(3, build_copies(1)))
+    assert unknown.doubt(3, Copies()) is None
+    assert "broker 4" in str(unknown.doubt(4, build_copies(1)))
+    # Kafka may choose the tightest directory.
+    two = build_space(build_log_dir(path="/a", usable=30), build_log_dir(path="/b", total=1000, usable=900))
+    assert two.shortage(3, build_copies(200)) is None
+    assert two.doubt(3, build_copies(5)) is None
+    assert "/a has 30.0 MiB usable" in str(two.doubt(3, build_copies(200)))
+    assert build_space(build_log_dir()).doubt(3, build_copies(100)) is None
+    two = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", total=1000, usable=900))
+    needed = {"a": {3: build_copies(100)}, "b": {3: build_copies(100)}, "c": {4: Copies()}}
+    assert sorted(find_doubts(needed, two)) == ["a", "b"]
+    assert find_doubts({"a": needed["a"]}, two) == {}
+
+
+def test_shortage_and_doubt_messages_match_golden(golden: SnapshotAssertion) -> None:
+    tight = build_space(build_log_dir(path="/a", usable=30), build_log_dir(path="/b", total=1000, usable=900))
+    unread = build_space(b3="not authorised")
+    messages = {
+        "too much": build_space(build_log_dir()).shortage(3, build_copies(212, 10), build_copies(5)),
+        "too large a replica": build_space(build_log_dir()).shortage(3, build_copies(150, largest=150)),
+        "unread directories": unread.doubt(3, build_copies(1)),
+        "directories that are not reported": unread.doubt(4, build_copies(1)),
+        "tight directory": tight.doubt(3, build_copies(200)),
+    }
+    assert render_catalogue({name: str(message) for name, message in messages.items()}) == golden(
+        name="disk_space.txt"
+    )

@@ -345,12 +345,7 @@ FIELDS: dict[str, FieldCase] = {
     "declared and implied": (READS, ["allow Read on topic orders"], CLOSED, {}),
     "live and implied": (PRODUCES, [ORDERS, "allow Describe on topic orders"], CLOSED, {}),
     "denial that goes": (PRODUCES, [ORDERS, DENIED], CLOSED, {DENIED: ""}),
-    "prefix of which a part is closed": (
-        PRODUCES_PREFIX,
-        [f"{B} allow Write on topic orders.v1", OTHER],
-        OPEN,
-        CLOSES,
-    ),
+    "prefix, in part closed": (PRODUCES_PREFIX, [f"{B} allow Write on topic orders.v1", OTHER], OPEN, CLOSES),
     "prefix in a closed one": (PRODUCES_PREFIX, [WIDER, OTHER], OPEN, {**CLOSES, PREFIX: ""}),
     "last ACL": (PRODUCES, [ORDERS, SECRET], OPEN, {SECRET: "opens-access"}),
     "last but one": (PRODUCES, [ORDERS, SECRET, f"{B} {SECRET}"], OPEN, {SECRET: "access-removal"}),

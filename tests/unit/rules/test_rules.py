@@ -64,12 +64,10 @@ def test_every_code_is_unique_and_used() -> None:
     for code in rules.RULES:
         with pytest.raises(ValueError, match=f"{code} is already used"):
             rule(code, Severity.INFO)(lambda _: list[Finding]())
-    sources = Path(kafkaform.__file__).parent.rglob("*.py")
-    used = {code for path in sources for code in re.findall(r'"(KF\d{3})"', path.read_text("utf-8"))}
+    texts = [path.read_text("utf-8") for path in Path(kafkaform.__file__).parent.rglob("*.py")]
+    used = {code for text in texts for code in re.findall(r'"(KF\d{3})"', text)}
     assert used == rules.list_entries().keys()
-    sources = Path(kafkaform.__file__).parent.rglob("*.py")
-    used = {code for source in sources for code in re.findall(r"\bKF[0-9]{3}\b", source.read_text("utf-8"))}
-    assert used <= rules.list_entries().keys()
+    assert used >= {code for text in texts for code in re.findall(r"\bKF[0-9]{3}\b", text)}
 
 
 def test_critical_rules_are_errors() -> None:

@@ -60,6 +60,11 @@ def manifest(name: str, kind: str = "Access", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "kafkaform/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
+def right(resource: str, *operations: str, **more: object) -> dict[str, object]:
+    """Return an entry of `acls`."""
+    return {"resource": resource, "operations": [*operations], **more}
+
+
 def load_manifests(folder: Path, *manifests: Mapping[str, Any]) -> list[Desired]:
     (folder / "all.yaml").write_text(yaml.safe_dump_all(manifests))
     return load([folder], Context())
@@ -112,9 +117,7 @@ PREFIX, OTHER = "allow Write on topic prefix orders.", "allow Read on topic x"
 UNKNOWN = AuthorizerSettings(frozenset(), False, None)
 PRODUCES: dict[str, Any] = {"produces": ["orders"]}
 PRODUCES_PREFIX: dict[str, Any] = {"produces": [{"prefix": "orders."}]}
-READS: dict[str, Any] = {
-    "acls": [{"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}]
-}
+READS: dict[str, Any] = {"acls": [right("topic", "Read", "Describe", name="orders")]}
 DENIED, ALTER = "deny Describe on topic orders", "allow Alter on cluster"
 B, WIDER = "User:b", "User:b allow Read on topic prefix ord"
 CLOSES = {PREFIX: "closes-access", OTHER: "opens-access"}
@@ -139,9 +142,7 @@ WORKER_TOPICS = ("connect-configs", "own", "connect-status")
                 "produces": ["orders", {"prefix": "checkout."}],
                 "consumes": [{"group": "billing", "topics": ["orders", "*"]}],
                 "transactional": [{"prefix": "checkout-"}],
-                "acls": [
-                    {"resource": "cluster", "operations": ["describe-configs", "all"], "permission": "deny"}
-                ],
+                "acls": [right("cluster", "describe-configs", "all", permission="deny")],
             },
             {
                 "allow Write on topic orders",
@@ -195,13 +196,10 @@ def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expe
         ({"consumes": [{"group": "nobody"}]}, "are not declared"),
         ({"streams": {"applicationId": "nobody"}}, "are not declared"),
         ({"kafkaform": "plan", "manages": ["*"]}, "without kafkaform: apply"),
-        ({"acls": [{"resource": "topic", "operations": ["Read"]}]}, "needs a name or a prefix"),
-        ({"acls": [{"resource": "topic", "name": "x", "operations": ["Produce"]}]}, "is not an operation"),
-        ({"acls": [{"resource": "cluster", "name": "x", "operations": ["Alter"]}]}, "has no name"),
-        (
-            {"acls": [{"resource": "topic", "name": "x", "prefix": "x", "operations": ["Read"]}]},
-            "has a name and a prefix",
-        ),
+        ({"acls": [right("topic", "Read")]}, "needs a name or a prefix"),
+        ({"acls": [right("topic", "Produce", name="x")]}, "is not an operation"),
+        ({"acls": [right("cluster", "Alter", name="x")]}, "has no name"),
+        ({"acls": [right("topic", "Read", name="x", prefix="x")]}, "has a name and a prefix"),
         ({"produces": [{"prefix": ""}]}, "must not be empty"),
         ({"hosts": []}, "must not be empty"),
     ],
@@ -253,10 +251,7 @@ def test_invalid_acl_paths_are_refused(path: str) -> None:
     [
         (
             ["Write on topic a", "Describe on topic a", "Create on topic a", "Write on topic prefix b."],
-            {
-                "produces": ["a", {"prefix": "b."}],
-                "acls": [{"resource": "topic", "name": "a", "operations": ["Create"]}],
-            },
+            {"produces": ["a", {"prefix": "b."}], "acls": [right("topic", "Create", name="a")]},
         ),
         (
             ["Read on topic a", "Read on topic prefix b.", "Read on group g", "Write on transactional-id t"],
@@ -266,24 +261,19 @@ def test_invalid_acl_paths_are_refused(path: str) -> None:
             ["Read on topic a", "Read on group g", "Read on group h"],
             {
                 "acls": [
-                    {"resource": "group", "name": "g", "operations": ["Read"]},
-                    {"resource": "group", "name": "h", "operations": ["Read"]},
-                    {"resource": "topic", "name": "a", "operations": ["Read"]},
+                    right("group", "Read", name="g"),
+                    right("group", "Read", name="h"),
+                    right("topic", "Read", name="a"),
                 ]
             },
         ),
         (
             ["Write on topic a from ::1", "Alter on cluster from ::1"],
-            {"hosts": ["::1"], "produces": ["a"], "acls": [{"resource": "cluster", "operations": ["Alter"]}]},
+            {"hosts": ["::1"], "produces": ["a"], "acls": [right("cluster", "Alter")]},
         ),
         (
             ["Write on topic a from ::1", "Write on topic a from ::2", "Write on topic b"],
-            {
-                "produces": ["b"],
-                "acls": [
-                    {"resource": "topic", "name": "a", "operations": ["Write"], "hosts": ["::1", "::2"]}
-                ],
-            },
+            {"produces": ["b"], "acls": [right("topic", "Write", name="a", hosts=["::1", "::2"])]},
         ),
     ],
 )
@@ -430,7 +420,7 @@ OWN = "User:own"
 @pytest.mark.parametrize(
     ("spec", "status"),
     [
-        ({"acls": [{"resource": "cluster", "operations": ["DescribeConfigs"]}]}, Status.REFUSED),
+        ({"acls": [right("cluster", "DescribeConfigs")]}, Status.REFUSED),
         ({"produces": ["*"]}, Status.REFUSED),
         ({"produces": [{"prefix": "__kafka"}]}, Status.REFUSED),
         ({"produces": ["__kafkaform_audit"]}, Status.REFUSED),
@@ -507,9 +497,7 @@ TOPICS = ("orders.v1", "orders.v2", "payments.v1", "refunds")
 def test_plan_of_closed_resources_matches_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     declared = load_manifests(
         tmp_path,
-        manifest(
-            "ui", principals=["User:ui"], acls=[{"resource": "topic", "name": "*", "operations": ["Read"]}]
-        ),
+        manifest("ui", principals=["User:ui"], acls=[right("topic", "Read", name="*")]),
         manifest("checkout", produces=[{"prefix": "orders."}], consumes=[{"group": "audit"}]),
         manifest("audit", "ConsumerGroup", topics=["payments.v1"]),
         manifest("shipping", "ConsumerGroup", topics=["orders.v1", "orders.v2"]),

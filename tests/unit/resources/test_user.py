@@ -1,7 +1,6 @@
 """Users: what manifests mean, what a login shows of a password, and what needs consent."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,17 +63,6 @@ def file(tmp_path: Path, memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch)
 def applied(file: ManifestFile) -> ManifestFile:
     file.apply()
     return file
-
-
-@pytest.fixture
-def set_password(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    def set_variable(password: str | None) -> None:
-        if password is None:
-            monkeypatch.delenv("CHECKOUT")
-        else:
-            monkeypatch.setenv("CHECKOUT", password)
-
-    return set_variable
 
 
 def set_by_hand(memory: MemoryCluster, password: str, path: str = P512, iterations: int = 8192) -> None:
@@ -141,14 +129,17 @@ ROTATION = (Risk.DESTRUCTIVE, "password-change")
 )
 def test_credential_change_risk_follows_login_result(
     applied: ManifestFile,
-    set_password: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
     snapshot: SnapshotAssertion,
     iterations: str,
     password: str | None,
     expected: tuple[Risk, str],
 ) -> None:
     applied.edit("8192", iterations)
-    set_password(password)
+    if password is None:
+        monkeypatch.delenv("CHECKOUT")
+    else:
+        monkeypatch.setenv("CHECKOUT", password)
     plan = applied.plan()
     assert list_assessments(plan) == [expected]
     assert (plan.changes[0].status is Status.NEEDS_CONSENT) is (expected == ROTATION)
@@ -161,10 +152,10 @@ def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> 
 
 
 def test_missing_password_is_neither_compared_nor_set(
-    memory: MemoryCluster, file: ManifestFile, set_password: Callable[[str | None], None]
+    memory: MemoryCluster, file: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = file.plan()
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     _, report = recorded_apply(create, memory)
     ((result, message),) = [(each.result, str(each.message)) for each in report.results]
     assert result is Result.FAILED
@@ -175,21 +166,21 @@ def test_missing_password_is_neither_compared_nor_set(
 
 
 def test_saved_plan_compares_password_when_applied(
-    memory: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied.edit("8192", "4096")
     safe = applied.plan()
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     in_doubt = applied.plan("User/checkout:password-change")
 
     def judge_again(plan: Plan) -> list[Status]:
         judged = judge_saved(plan, memory, settings=Settings(rules=QUIET)).plan
         return [change.status for change in judged.changes]
 
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     assert judge_again(safe) == [Status.REFUSED]
     assert judge_again(in_doubt) == [Status.PLANNED]
-    set_password(FIRST)
+    monkeypatch.setenv("CHECKOUT", FIRST)
     assert judge_again(safe) == [Status.PLANNED]
     # What was done is done: a plan can be applied twice.
     assert recorded_apply(safe, memory)[1].complete
@@ -201,9 +192,9 @@ def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> 
 
 
 def test_rotation_can_be_reviewed_without_password(
-    memory: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     # Without consent, nothing is planned; with it, the plan says what it cannot compare.
     nothing = applied.plan()
     desired = applied.consent(CONSENT)
@@ -215,31 +206,28 @@ def test_rotation_can_be_reviewed_without_password(
     assert applied.plan(reading=True).changes == ()  # no drift was seen
 
     # Where it is applied: the password is the same, another one, or unknown there as well.
-    set_password(FIRST)
+    monkeypatch.setenv("CHECKOUT", FIRST)
     same = applied.plan()
     assert same.changes == ()
     assert compare_with_reviewed(reviewed, same, desired) == ()
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     second = applied.plan()
     assert compare_with_reviewed(reviewed, second, desired) == ()
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     assert compare_with_reviewed(reviewed, applied.plan(), desired) == ()
     _, failed = recorded_apply(reviewed, memory)
     assert [each.result for each in failed.results] == [Result.FAILED]
 
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     assert recorded_apply(second, memory)[1].complete
     assert applied.plan().changes == ()
 
 
 def test_unverifiable_password_is_set_once_by_consent(
-    memory: MemoryCluster,
-    applied: ManifestFile,
-    set_password: Callable[[str | None], None],
-    monkeypatch: pytest.MonkeyPatch,
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied.consent(CONSENT)
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     with monkeypatch.context() as patch:
         patch.setattr("tests.support.memory_cluster.users.log_in", lambda *_: None)
         plan = applied.plan()
@@ -276,16 +264,12 @@ def test_undeclared_mechanism_is_removed_with_consent(memory: MemoryCluster, app
     ("own", "absent"), [("SCRAM-SHA-512", Status.REFUSED), ("SCRAM-SHA-256", Status.PLANNED)]
 )
 def test_applying_account_keeps_own_login(
-    memory: MemoryCluster,
-    applied: ManifestFile,
-    set_password: Callable[[str | None], None],
-    own: str,
-    absent: Status,
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch, own: str, absent: Status
 ) -> None:
     memory.own_login = OwnLogin("checkout", own)
     applied.edit("8192", "4096")
     assert list_assessments(applied.plan())[0][0] is Risk.SAFE
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     (rotation,) = applied.plan("destructive").changes
     assert rotation.status is absent
     applied.edit("spec:\n", "spec:\n  state: absent\n")

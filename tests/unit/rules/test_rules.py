@@ -1,12 +1,10 @@
 """The catalogue of rules, how severities are chosen, and rules on manifests and measurements as they are."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import kafkaform
 from kafkaform import rules
@@ -21,7 +19,7 @@ from kafkaform.rules import RuleContext, Stage, check
 from kafkaform.rules.catalogue import Finding, rule
 from kafkaform.rules.health import CRITICAL
 from spark_validation.results import Estimate, NewestPart
-from tests.support.cli.project import ROOT
+from tests.support.cli.project import ROOT, manifest
 from tests.support.plans.rules import check_rule, scene, select_rule
 from tests.support.plans.scenes import declare_topic
 from tests.support.skew.scenes import FINE, SURE, build_result, declare_policy
@@ -153,28 +151,17 @@ def test_policy_judges_its_period(of: str, ratio: Estimate, newest: Estimate, se
     assert all(f"write `skew: {{of: {second}}}` " in str(hint) for hint in doubts)
 
 
-TEAM = {"team": "shop"}
-
-
 def diagnose(
     folder: Path,
     *manifests: tuple[str, str, dict[str, Any]],
     live: tuple[str, ...] = (),
-    labels: Mapping[str, str] | None = None,
     facts: Facts | None = None,
     is_offline: bool = False,
 ) -> list[Diagnostic]:
-    """The findings of the rules of access; labels are teams by name, without which all are of team shop."""
-    documents = [
-        {
-            "apiVersion": "kafkaform/v1",
-            "kind": kind,
-            "metadata": {"name": name, "labels": TEAM if labels is None else {"team": labels.get(name, "")}},
-            "spec": spec,
-        }
-        for name, kind, spec in manifests
-    ]
-    (folder / "all.yaml").write_text(yaml.safe_dump_all(documents))
+    """The findings of the rules of access; all manifests are of one team."""
+    team = {"labels": {"team": "shop"}}
+    texts = [manifest(name, spec, team, kind=kind) for name, kind, spec in manifests]
+    (folder / "all.yaml").write_text("---\n".join(texts))
     inventory = frozenset(ResourceRef("Topic", name) for name in live)
     given = None if is_offline else facts or Facts("x")
     context = RuleContext(tuple(load([folder], Context())), given, inventory)

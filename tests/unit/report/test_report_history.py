@@ -28,12 +28,8 @@ from tests.support.plans.strategies import hostile_text, values
 RETENTION = "config.retention.ms"
 
 
-@pytest.fixture
-def story() -> Story:
-    return Story()
-
-
-def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotAssertion) -> None:
+def test_results_other_than_applied_match_golden(golden: SnapshotAssertion) -> None:
+    story = Story()
     fields: dict[str, tuple[FieldValue, FieldValue]] = {
         "partitions": (1, 2),
         RETENTION: (WEEK, DAY),
@@ -51,7 +47,8 @@ def test_results_other_than_applied_match_golden(story: Story, golden: SnapshotA
     assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]
 
 
-def test_clusters_are_named_if_several(story: Story) -> None:
+def test_clusters_are_named_if_several() -> None:
+    story = Story()
     story.add("update", "orders", {"partitions": (1, 2)})
     assert "cluster" not in render_history(story.entries, 0).plain
     story.add("update", "orders", {"partitions": (1, 2)}, cluster_id="other")

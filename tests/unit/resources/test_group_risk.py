@@ -185,10 +185,6 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-START: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
-CONFIGURED = {TIMEOUT: "50000"}
-
-
 def build_plan(state: Values | None, live: Observed | None, intent: Intent | None = None) -> Plan:
     desired = Desired(REF, state, intent or Intent())
     return plan_from([desired], Observation({REF: live} if live else {}), FACTS)
@@ -217,6 +213,7 @@ def test_obstacle_messages_match_golden(golden: SnapshotAssertion) -> None:
 
 
 def test_group_plans_match_golden(golden: SnapshotAssertion) -> None:
-    deletion = build_plan(None, build_observed(build_group(orders=2), CONFIGURED))
-    text = render_plan(build_plan(START, None)).plain + render_plan(deletion).plain
+    start: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
+    deletion = build_plan(None, build_observed(build_group(orders=2), {TIMEOUT: "50000"}))
+    text = render_plan(build_plan(start, None)).plain + render_plan(deletion).plain
     assert text == golden(name="plans.txt")

@@ -241,7 +241,6 @@ TRANSACTIONS: list[Row] = [
     *is_quiet("KF311", *map(open_for, (0, 60_000, 60_000 + GRACE_MS - 1))),
 ]
 
-CODES = [f"KF3{number:02}" for number in range(1, 14)]
 ROWS: list[Row] = [
     *AVAILABILITY,
     *DECLARED,
@@ -249,9 +248,9 @@ ROWS: list[Row] = [
     *TRANSACTIONS,
     *(
         row
-        for code in CODES
+        for number in range(1, 14)
         for row in is_quiet(
-            code,
+            f"KF3{number:02}",
             scene(brokers=3, health=SOUND),
             scene(brokers=3, health=Health(1, SOUND.brokers)),
             scene(brokers=3),

@@ -96,7 +96,7 @@ TESTS = {
         "plan/test_planning_skew",
     ),
     "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
-    "rules/changes": ("rules/test_rule_rows",),
+    "rules/changes": ("rules/test_rule_rows", "rules/test_rules"),
     "cluster/wire/large_responses": ("cluster/test_wire", "cluster/test_topic_sources"),
     "config/manifests/yaml12": ("config/test_yaml12", "config/test_loader"),
     "config/manifests/yaml_hazards": ("config/test_yaml12",),
@@ -353,6 +353,47 @@ EQUIVALENT = {
         "f\"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed\",",
         "0 -> 1",
     ): "a live topic has partitions",
+    (
+        "resources/topic/risk",
+        "f\"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed\",",
+        "count or 0 -> count",
+    ): "a live topic has partitions",
+    (
+        "resources/topic/risk",
+        "fewest_after = 1 if after is None else parse_range(after)[0]",
+        "0 -> 1",
+    ): "a number is declared; only what is live has a range",
+    (
+        "resources/topic/risk",
+        "fewest_after = 1 if after is None else parse_range(after)[0]",
+        "1 -> 2",
+    ): "where replicas change, a number is declared",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        (
+            'key is None or not isinstance(value, int) or value < 0 or text.endswith(")") -> '
+            "not isinstance(value, int) or value < 0 or text.endswith(')')"
+        ),
+    ): "no unknown config has a function that assesses it",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        (
+            'key is None or not isinstance(value, int) or value < 0 or text.endswith(")") -> '
+            "key is None or value < 0 or text.endswith(')')"
+        ),
+    ): "only a share is no integer, and is formatted alike",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        "value < 0 -> value <= 0",
+    ): "0 is formatted alike in each unit",
+    (
+        "resources/topic/config_risk",
+        'if key is None or not isinstance(value, int) or value < 0 or text.endswith(")"):',
+        "0 -> 1",
+    ): "0 is formatted alike in each unit",
     (
         "resources/topic/risk",
         (

@@ -12,6 +12,7 @@ from kafkaform.cli.session import Session
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.plan.plan_file import digest_of
 from tests.support.cli.project import Project, Terminal, plain
 from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import TIMEOUT_S, MakeAccount, eventually
@@ -183,3 +184,22 @@ def test_no_secret_is_in_a_plan(
     ]
     for text in (plan, made.both, shown.both):
         assert [secret for secret in secrets if secret in text] == []
+
+
+def test_edited_plan_does_not_hide_destruction(project: Project) -> None:
+    """A digest that fits, and nothing but safe changes, by the file."""
+    project.topic("orders", retention="7d")
+    project.apply("topics").needs(0)
+    project.topic("orders", state="absent")
+    project.run("plan", "--out", "plan.json")
+    document = json.loads((project.folder / "plan.json").read_text())
+    nothing = {"risk": "safe", "hazard": None, "reason": None, "remedy": None}
+    (change,) = document["changes"]
+    change |= {**nothing, "risk_reason": None, "risk_remedy": None, "status": "planned"}
+    change["fields"] = [field | nothing for field in change["fields"]]
+    document |= {"consent": [], "summary": {**document["summary"], "needs_consent": 0, "refused": 0}}
+    project.write("plan.json", json.dumps({**document, "digest": digest_of(document)}))
+    call = project.apply("plan.json").needs(1)
+    assert "riskier than" in call.out
+    assert "is destructive" in call.out
+    assert project.live()["orders"] == {"partitions": 1, "retention.ms": "604800000"}

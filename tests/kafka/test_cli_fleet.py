@@ -9,6 +9,7 @@ from kafkaform.cluster.transport import connection
 from kafkaform.core.errors import Unreachable
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import MakeAccount
 
 DEAD = "127.0.0.1:1"
@@ -26,6 +27,29 @@ def project(project: Project, kafka3: DevCluster) -> Project:
     )
     project.topic("orders", overrides={"prod": {"partitions": 4, "replicationFactor": 3}})
     return project
+
+
+def test_set_of_plans_is_applied_as_signed(project: Project) -> None:
+    private, public = write_keys(project.folder, "ci")
+    save = ("plan", "--clusters", "*", "--out", "p.json", "--sign-key", private, "--sign-for", "apply")
+    apply = ("apply", "p.json", "--clusters", "*", "--verify-key", public, "--auto-approve")
+    project.run(*save).needs(0)
+    older = (project.folder / "p.prod.json").read_bytes()
+    project.topic("payments")
+    project.run(*save).needs(0)
+    own = (project.folder / "p.dev.json").read_bytes()
+    # The older plan has a valid signature of its own; the newer one is edited, or is that of another cluster.
+    for content in (older, own.replace(b"payments", b"other"), own):
+        file = project.folder / "p.prod.json"
+        sound = file.read_bytes()
+        file.write_bytes(content)
+        assert "p.prod.json: not the plan of prod" in project.run(*apply).needs(1).err
+        file.write_bytes(sound)
+    unchanged = ("plan", "--clusters", "*", "--detailed-exitcode")
+    assert project.live() == {}
+    assert "prod" in project.run(*unchanged).needs(2).out
+    assert "2 clusters of 2 complete" in project.run(*apply).needs(0).out
+    project.run(*unchanged).needs(0)
 
 
 def add_cluster(project: Project, name: str, **client: str) -> None:

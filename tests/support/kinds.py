@@ -92,11 +92,7 @@ def _user(iterations: int) -> dict[str, Any]:
 
 
 def _access(*topics: str, **more: object) -> dict[str, Any]:
-    return {
-        "principals": ["User:{prefix}app"],
-        "produces": [f"{{prefix}}{topic}" for topic in topics],
-        **more,
-    }
+    return {"principals": ["User:{prefix}app"], "produces": [PREFIX + topic for topic in topics], **more}
 
 
 def _subject(*fields: str, compatibility: str = "BACKWARD") -> dict[str, Any]:

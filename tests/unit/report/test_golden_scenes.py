@@ -111,8 +111,6 @@ class Scene:
         return format_json(text) if output_format == "json" else text
 
 
-# --- plans -----------------------------------------------------------------------------------------
-
 CUT = RiskAssessment(
     Risk.DESTRUCTIVE,
     "retention-cut",
@@ -256,9 +254,6 @@ def plan_scenes() -> dict[str, Scene]:
     }
 
 
-# --- drift -----------------------------------------------------------------------------------------
-
-
 def drift_scene() -> Drift:
     memory = MemoryCluster()
     place = Location("topics/orders.yaml", 9)
@@ -291,9 +286,6 @@ def drift_scenes() -> dict[str, Scene]:
     drifts = {"none": drift_in(memory, declare_topic("a")), "all": drift_scene()}
     options = {"header": HEADER, "context": ELSEWHERE}
     return {f"drift_{name}": Scene("drift", drift, options) for name, drift in drifts.items()}
-
-
-# --- the cluster -----------------------------------------------------------------------------------
 
 
 def health_scenes() -> dict[str, Scene]:
@@ -424,9 +416,6 @@ def balance_scenes() -> dict[str, Scene]:
         Moves(700, 5 * 1024**3, 300),
     )
     return {"balance": Scene("balance", rebalance)}
-
-
-# --- applies and files -----------------------------------------------------------------------------
 
 
 def apply_scenes() -> dict[str, Scene]:
@@ -578,8 +567,6 @@ def fleet_scenes() -> dict[str, Scene]:
     }
 
 
-# --- the tests -------------------------------------------------------------------------------------
-
 ENDINGS = {"json": "json", "markdown": "md"}
 WIDER_TABLES = ("arrivals", "status")
 """Reports with columns and names that do not fit into 80 characters; others are only wrapped otherwise."""
@@ -617,9 +604,6 @@ def test_fleet_reports_match_golden(golden: SnapshotAssertion) -> None:
         stem, output_format = name.split(".")
         ending = ENDINGS.get(output_format, "txt")
         assert scene.show_golden(output_format) == golden(name=f"{stem}.{ending}")
-
-
-# --- names of any length ---------------------------------------------------------------------------
 
 
 def lengthen(content: Any, names: Mapping[str, str]) -> Any:

@@ -53,9 +53,6 @@ def test_text_is_wrapped_except_code() -> None:
     assert "%0Awrite `state: absent`" in render_findings([ReportedFinding(long)], "github")
 
 
-# --- what is found ---------------------------------------------------------------------------------
-
-
 def test_equal_findings_of_environments_are_merged() -> None:
     found = merge_environments({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
     assert found == [ReportedFinding(ERROR), ReportedFinding(WARNING, ("test", "prod"))]
@@ -78,9 +75,6 @@ def test_waived_findings_are_not_errors() -> None:
     assert count_findings([]) == []
 
 
-# --- text and JSON ---------------------------------------------------------------------------------
-
-
 def test_text_has_line_per_finding() -> None:
     assert render_findings(ALL, "text").splitlines() == [
         "topics/a.yaml:7:5: error: KF109 too few (set it to 2)",
@@ -98,9 +92,6 @@ def test_json_has_waivers_and_environments() -> None:
     assert (waived["waived"], waived["environments"]) == ("TICKET-1: replayed", ["prod"])
     assert (bad.pop("severity"), bad.pop("message")) == ("error", "bad")
     assert {*bad.values()} == {None}
-
-
-# --- GitHub ----------------------------------------------------------------------------------------
 
 
 def test_annotations_escape_workflow_commands() -> None:
@@ -129,9 +120,6 @@ def test_paths_are_relative_to_workspace(file: str, workspace: Workspace, shown:
     (result,) = sarif(found, workspace)["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == (f"file://{shown}" if shown.startswith("/") else shown)
-
-
-# --- SARIF -----------------------------------------------------------------------------------------
 
 
 UNKNOWN_TO_THE_MODELS = {"columnKind", "suppressions"}

@@ -1,4 +1,4 @@
-"""Documents in both backends: foreign text stays text, nothing runs away, and what is left out is counted."""
+"""Documents and tables: equal in all formats, harmless, folded in short rooms, and nothing is ever lost."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,10 +6,12 @@ from itertools import groupby, product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from kafkaform.core.printable import is_plain
+from kafkaform.core.printable import escape_text, is_plain, printable
+from kafkaform.report.bars import MARK, draw_bar
 from kafkaform.report.document import (
     Bar,
     Block,
@@ -33,7 +35,7 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.html import write_html
 from kafkaform.report.markdown import MIN_LIMIT, write_markdown
-from kafkaform.report.page import render_page
+from kafkaform.report.page import Page, render_page
 from tests.support.builds import builds
 from tests.support.html import ATTRIBUTES, TAGS, parse_html
 from tests.support.markdown import REFERENCES, parse_markdown, read_as_github
@@ -87,9 +89,6 @@ def documents(draw: st.DrawFn) -> ReportDocument:
         draw(st.lists(inline, max_size=1)),
         draw(inline),
     )
-
-
-# --- the blocks that GitHub finds, and those of the document ------------------------------------------
 
 
 def is_blank(*inlines: Inline) -> bool:
@@ -172,9 +171,6 @@ def outline(document: ReportDocument) -> list[str]:
     return " ".join(tags).replace("/ul ul ", "").split()
 
 
-# --- foreign text stays text --------------------------------------------------------------------------
-
-
 @given(documents(), st.sampled_from([None, 40, 120]))
 def test_foreign_text_is_printable(document: ReportDocument, width: int | None) -> None:
     text = render_page(document, width=width).plain
@@ -245,3 +241,45 @@ def test_sections_share_limit_and_count_omitted(number: int) -> None:
         )
         assert written.count(f"- `{start}") + left_out == number
         assert written.count(f"- `{start}") > 0
+
+
+NARROW = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
+
+
+@given(
+    st.lists(st.tuples(hostile_text(), st.integers().map(str), hostile_text()), max_size=6),
+    st.integers(20, 120),
+)
+@example([("x" * 14, "-10000000", " " + "y" * 30)], 52)
+def test_every_text_is_printed_within_width(rows: list[tuple[str, str, str]], width: int) -> None:
+    page = Page(width)
+    page.table(NARROW, rows)
+    shown = page.plain
+    assert escape_text(shown.replace("\n", "")) == shown.replace("\n", "")
+    least = 8 + 2 + max(5, *(len(count) for _, count, _ in rows)) + 2 + 13 if rows else 0
+    words = [word for row in rows for text in row for word in printable(text).split(" ")]
+    least = max([least, *map(cell_len, words)])
+    # A wide character may stand where there is room for half of it.
+    assert max(map(cell_len, shown.split("\n"))) <= max(width, least)
+    letters = sorted("".join(printable(text) for row in rows for text in row).replace(" ", ""))
+    assert sorted(shown.replace("\n", "").replace(" ", "").removeprefix("NAMECOUNTNOTE")) == letters
+
+
+@given(st.floats(0, 1), st.floats(0.001, 1), st.integers(1, 60))
+def test_bar_fits_width_and_marks_mean(share: float, top: float, room: int) -> None:
+    bar = draw_bar(min(share, top), top, top / 2, room)
+    assert len(bar) <= room
+    assert re.fullmatch("[█▌▏│ ]+", bar)
+    assert MARK in bar
+
+
+def test_bars_grow_with_share() -> None:
+    assert [draw_bar(share, 1.0, 0.5, 10) for share in (0, 0.01, 0.05, 0.1, 0.5, 1.0)] == [
+        "     │",
+        "▏    │",
+        "▌    │",
+        "█    │",
+        "█████│",
+        "█████│████",
+    ]
+    assert draw_bar(0.0, 0.0, 0.0, 10) == ""

@@ -35,9 +35,8 @@ def test_ignored_topic_named_by_manifest_is_live() -> None:
 
 
 def test_subjects_are_linked_to_topics() -> None:
-    subjects = [
-        ResourceRef("Subject", name) for name in ("orders.v1-value", "orders.v1-key", "com.acme.Order")
-    ]
+    names = ("orders.v1-value", "orders.v1-key", "com.acme.Order")
+    subjects = [ResourceRef("Subject", name) for name in names]
     seen = LiveGraph(frozenset({topic("orders.v1"), *subjects}), {})
     graph = build_graph([ORDERS, *map(build_desired, subjects[::2])], seen)
     assert render_mermaid(graph).split("\n")[-3:] == [
@@ -58,9 +57,8 @@ def test_subjects_are_linked_to_topics() -> None:
 
 
 def test_similar_names_have_distinct_ids() -> None:
-    shown = render_mermaid(
-        build_graph([build_desired(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")])
-    )
+    topics = map(topic, ("p.q", "p_q", "p-q", "p_q_2"))
+    shown = render_mermaid(build_graph([*map(build_desired, topics)]))
     ids = [line.split("[")[0].strip() for line in shown.split("\n")[1:]]
     assert ids == ["topic_p_q", "topic_p_q_2", "topic_p_q_3", "topic_p_q_2_2"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, load
@@ -25,7 +26,7 @@ def read_back(text: str, folder: Path) -> Desired:
     return desired
 
 
-def test_topic_manifest_has_own_configs_in_units() -> None:
+def test_topic_manifest_has_own_configs_in_units(golden: SnapshotAssertion) -> None:
     state: dict[str, FieldValue] = {
         "partitions": 3,
         "replicationFactor": 3,
@@ -40,25 +41,7 @@ def test_topic_manifest_has_own_configs_in_units() -> None:
     }
     manifest = build_live_manifest(Observed(topic("orders.v1"), "id", state))
     assert manifest.left_out == ()
-    assert manifest.to_yaml() == (
-        "apiVersion: kafkaform/v1\n"
-        "kind: Topic\n"
-        "metadata:\n"
-        "  name: orders.v1\n"
-        "spec:\n"
-        "  partitions: 3\n"
-        "  replicationFactor: 3\n"
-        "  retention:\n"
-        "    time: 7d\n"
-        "    bytes: 50GiB\n"
-        "  config:\n"
-        "    cleanup.policy: compact,delete\n"
-        "    max.message.bytes: 1048588\n"
-        '    min.cleanable.dirty.ratio: "0.5"\n'
-        "    min.insync.replicas: 2\n"
-        "    segment.ms: 9223372036854775807\n"
-        "    unclean.leader.election.enable: false\n"
-    )
+    assert manifest.to_yaml() == golden(name="topic.yaml")
 
 
 @given(st.fixed_dictionaries({}, optional=CONFIG_VALUES), st.integers(1, 50), st.integers(1, 3))

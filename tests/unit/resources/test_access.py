@@ -60,14 +60,14 @@ def manifest(name: str, kind: str = "Access", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "kafkaform/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
+def right(resource: str, *operations: str, **more: object) -> dict[str, object]:
+    """Return an entry of `acls`."""
+    return {"resource": resource, "operations": [*operations], **more}
+
+
 def load_manifests(folder: Path, *manifests: Mapping[str, Any]) -> list[Desired]:
     (folder / "all.yaml").write_text(yaml.safe_dump_all(manifests))
     return load([folder], Context())
-
-
-def list_paths(folder: Path, **spec: Any) -> set[str]:
-    (declared,) = load_manifests(folder, manifest("a", **spec))
-    return set(declared.state or ())
 
 
 def acl(text: str) -> Acl:
@@ -117,16 +117,11 @@ PREFIX, OTHER = "allow Write on topic prefix orders.", "allow Read on topic x"
 UNKNOWN = AuthorizerSettings(frozenset(), False, None)
 PRODUCES: dict[str, Any] = {"produces": ["orders"]}
 PRODUCES_PREFIX: dict[str, Any] = {"produces": [{"prefix": "orders."}]}
-READS: dict[str, Any] = {
-    "acls": [{"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}]
-}
+READS: dict[str, Any] = {"acls": [right("topic", "Read", "Describe", name="orders")]}
 DENIED, ALTER = "deny Describe on topic orders", "allow Alter on cluster"
 B, WIDER = "User:b", "User:b allow Read on topic prefix ord"
 CLOSES = {PREFIX: "closes-access", OTHER: "opens-access"}
 DENY = {"operations": ["All"], "permission": "deny"}
-
-
-# --- manifests -------------------------------------------------------------------------------------
 
 
 OWN_ACCOUNT = {
@@ -136,6 +131,7 @@ OWN_ACCOUNT = {
 }
 TOPIC_RIGHTS = ("Create", "Delete", "Read", "Write")
 WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
+WORKER_TOPICS = ("connect-configs", "own", "connect-status")
 
 
 @pytest.mark.parametrize(
@@ -146,9 +142,7 @@ WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
                 "produces": ["orders", {"prefix": "checkout."}],
                 "consumes": [{"group": "billing", "topics": ["orders", "*"]}],
                 "transactional": [{"prefix": "checkout-"}],
-                "acls": [
-                    {"resource": "cluster", "operations": ["describe-configs", "all"], "permission": "deny"}
-                ],
+                "acls": [right("cluster", "describe-configs", "all", permission="deny")],
             },
             {
                 "allow Write on topic orders",
@@ -175,9 +169,7 @@ WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
             {"connect": {"groupId": "sinks", "storage": {"offset": "own"}, "reads": ["a"], "writes": ["b"]}},
             {
                 "allow Read on group sinks",
-                *(f"allow {operation} on topic connect-configs" for operation in WORKER_RIGHTS),
-                *(f"allow {operation} on topic own" for operation in WORKER_RIGHTS),
-                *(f"allow {operation} on topic connect-status" for operation in WORKER_RIGHTS),
+                *(f"allow {right} on topic {topic}" for topic in WORKER_TOPICS for right in WORKER_RIGHTS),
                 "allow Read on group prefix connect-",
                 "allow Write on transactional-id connect-cluster-sinks",
                 "allow Write on transactional-id prefix sinks-",
@@ -193,7 +185,8 @@ WORKER_RIGHTS = ("Create", "DescribeConfigs", "Read", "Write")
     ],
 )
 def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expected: set[str]) -> None:
-    assert list_paths(tmp_path, **spec) == expected
+    (declared,) = load_manifests(tmp_path, manifest("a", **spec))
+    assert {*(declared.state or ())} == expected
 
 
 @pytest.mark.parametrize(
@@ -203,13 +196,10 @@ def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expe
         ({"consumes": [{"group": "nobody"}]}, "are not declared"),
         ({"streams": {"applicationId": "nobody"}}, "are not declared"),
         ({"kafkaform": "plan", "manages": ["*"]}, "without kafkaform: apply"),
-        ({"acls": [{"resource": "topic", "operations": ["Read"]}]}, "needs a name or a prefix"),
-        ({"acls": [{"resource": "topic", "name": "x", "operations": ["Produce"]}]}, "is not an operation"),
-        ({"acls": [{"resource": "cluster", "name": "x", "operations": ["Alter"]}]}, "has no name"),
-        (
-            {"acls": [{"resource": "topic", "name": "x", "prefix": "x", "operations": ["Read"]}]},
-            "has a name and a prefix",
-        ),
+        ({"acls": [right("topic", "Read")]}, "needs a name or a prefix"),
+        ({"acls": [right("topic", "Produce", name="x")]}, "is not an operation"),
+        ({"acls": [right("cluster", "Alter", name="x")]}, "has no name"),
+        ({"acls": [right("topic", "Read", name="x", prefix="x")]}, "has a name and a prefix"),
         ({"produces": [{"prefix": ""}]}, "must not be empty"),
         ({"hosts": []}, "must not be empty"),
     ],
@@ -222,8 +212,6 @@ def test_invalid_spec_is_located(tmp_path: Path, spec: dict[str, Any], message: 
     assert problem.location is not None
     assert problem.location.line > 1
 
-
-# --- paths -----------------------------------------------------------------------------------------
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 
@@ -258,18 +246,12 @@ def test_invalid_acl_paths_are_refused(path: str) -> None:
         parse_path(path, USER)
 
 
-# --- writing ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("live", "spec"),
     [
         (
             ["Write on topic a", "Describe on topic a", "Create on topic a", "Write on topic prefix b."],
-            {
-                "produces": ["a", {"prefix": "b."}],
-                "acls": [{"resource": "topic", "name": "a", "operations": ["Create"]}],
-            },
+            {"produces": ["a", {"prefix": "b."}], "acls": [right("topic", "Create", name="a")]},
         ),
         (
             ["Read on topic a", "Read on topic prefix b.", "Read on group g", "Write on transactional-id t"],
@@ -279,24 +261,19 @@ def test_invalid_acl_paths_are_refused(path: str) -> None:
             ["Read on topic a", "Read on group g", "Read on group h"],
             {
                 "acls": [
-                    {"resource": "group", "name": "g", "operations": ["Read"]},
-                    {"resource": "group", "name": "h", "operations": ["Read"]},
-                    {"resource": "topic", "name": "a", "operations": ["Read"]},
+                    right("group", "Read", name="g"),
+                    right("group", "Read", name="h"),
+                    right("topic", "Read", name="a"),
                 ]
             },
         ),
         (
             ["Write on topic a from ::1", "Alter on cluster from ::1"],
-            {"hosts": ["::1"], "produces": ["a"], "acls": [{"resource": "cluster", "operations": ["Alter"]}]},
+            {"hosts": ["::1"], "produces": ["a"], "acls": [right("cluster", "Alter")]},
         ),
         (
             ["Write on topic a from ::1", "Write on topic a from ::2", "Write on topic b"],
-            {
-                "produces": ["b"],
-                "acls": [
-                    {"resource": "topic", "name": "a", "operations": ["Write"], "hosts": ["::1", "::2"]}
-                ],
-            },
+            {"produces": ["b"], "acls": [right("topic", "Write", name="a", hosts=["::1", "::2"])]},
         ),
     ],
 )
@@ -323,9 +300,6 @@ def test_written_spec_has_equivalent_acls(given_acls: set[Acl]) -> None:
     state, live = ({write_path(each): "granted" for each in acls} for acls in (written, given_acls))
     left = KINDS["Access"].reconcile(state, Observed(ResourceRef("Access", USER), None, live), Facts("x"))
     assert left == dict.fromkeys(map(write_path, odd)), "nothing is planned after an import but what it named"
-
-
-# --- plans -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -361,12 +335,7 @@ FIELDS: dict[str, FieldCase] = {
     "declared and implied": (READS, ["allow Read on topic orders"], CLOSED, {}),
     "live and implied": (PRODUCES, [ORDERS, "allow Describe on topic orders"], CLOSED, {}),
     "denial that goes": (PRODUCES, [ORDERS, DENIED], CLOSED, {DENIED: ""}),
-    "prefix of which a part is closed": (
-        PRODUCES_PREFIX,
-        [f"{B} allow Write on topic orders.v1", OTHER],
-        OPEN,
-        CLOSES,
-    ),
+    "prefix, in part closed": (PRODUCES_PREFIX, [f"{B} allow Write on topic orders.v1", OTHER], OPEN, CLOSES),
     "prefix in a closed one": (PRODUCES_PREFIX, [WIDER, OTHER], OPEN, {**CLOSES, PREFIX: ""}),
     "last ACL": (PRODUCES, [ORDERS, SECRET], OPEN, {SECRET: "opens-access"}),
     "last but one": (PRODUCES, [ORDERS, SECRET, f"{B} {SECRET}"], OPEN, {SECRET: "access-removal"}),
@@ -389,9 +358,7 @@ def test_partial_plan_removes_no_acls(tmp_path: Path) -> None:
     assert not plan(declared, [ORDERS, SECRET], part=True).changes
 
 
-def test_grants_are_carried_out_before_revocations_and_removed_denials_after_deletions(
-    tmp_path: Path,
-) -> None:
+def test_grants_precede_revocations_and_deletions_precede_removed_denials(tmp_path: Path) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["new"]))
     live = ["allow Write on topic old", "deny Read on topic old"]
     (change,) = plan(declared, live).changes
@@ -446,8 +413,6 @@ def test_applying_account_must_keep_rights(tmp_path: Path) -> None:
         assert change.status is status
 
 
-# --- the account that applies ----------------------------------------------------------------------
-
 OWN = "User:own"
 
 
@@ -455,7 +420,7 @@ OWN = "User:own"
 @pytest.mark.parametrize(
     ("spec", "status"),
     [
-        ({"acls": [{"resource": "cluster", "operations": ["DescribeConfigs"]}]}, Status.REFUSED),
+        ({"acls": [right("cluster", "DescribeConfigs")]}, Status.REFUSED),
         ({"produces": ["*"]}, Status.REFUSED),
         ({"produces": [{"prefix": "__kafka"}]}, Status.REFUSED),
         ({"produces": ["__kafkaform_audit"]}, Status.REFUSED),
@@ -487,11 +452,10 @@ _NEAR = builds(
     st.sampled_from([ALL, "Read", "Write", "Describe"]),
     st.sampled_from([True, True, True, False]),
 )
+_NEAR_SETS = st.frozensets(_NEAR, max_size=5)
 
 
-@given(
-    st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
-)
+@given(_NEAR_SETS, _NEAR_SETS, st.sampled_from([True, False, None]))
 @example(
     frozenset({acl(f"{OWN} allow All on topic {RECORD_TOPIC}")}),
     frozenset(acl(f"{principal} allow All on topic {RECORD_TOPIC}") for principal in ("User:*", USER)),
@@ -523,9 +487,6 @@ def test_applying_account_keeps_rights_for_any_partial_apply(
                     assert before is not True or after.decide(request, host).is_allowed is True
 
 
-# --- what a plan opens and closes, by name and in numbers --------------------------------------------
-
-
 def show(planned: Plan, folder: Path | None = None) -> str:
     return render_plan(planned, width=80).plain.replace(str(folder), "TMP")
 
@@ -536,9 +497,7 @@ TOPICS = ("orders.v1", "orders.v2", "payments.v1", "refunds")
 def test_plan_of_closed_resources_matches_golden(tmp_path: Path, golden: SnapshotAssertion) -> None:
     declared = load_manifests(
         tmp_path,
-        manifest(
-            "ui", principals=["User:ui"], acls=[{"resource": "topic", "name": "*", "operations": ["Read"]}]
-        ),
+        manifest("ui", principals=["User:ui"], acls=[right("topic", "Read", name="*")]),
         manifest("checkout", produces=[{"prefix": "orders."}], consumes=[{"group": "audit"}]),
         manifest("audit", "ConsumerGroup", topics=["payments.v1"]),
         manifest("shipping", "ConsumerGroup", topics=["orders.v1", "orders.v2"]),
@@ -569,9 +528,7 @@ def test_plan_of_opened_resources_matches_golden(tmp_path: Path, golden: Snapsho
     assert shown == golden(name="opened.txt")
 
 
-@given(
-    st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
-)
+@given(_NEAR_SETS, _NEAR_SETS, st.sampled_from([True, False, None]))
 def test_reach_counts_match_authorizer(
     live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None
 ) -> None:
@@ -650,6 +607,3 @@ def test_rights_lost_by_branch_are_attributed_to_branch(tmp_path: Path) -> None:
     )
     (note,) = [note for note in attributed.diagnostics if note.code == "KF424"]
     assert "this account cannot see" in note.message
-
-
-# --- what nobody declares --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Quotas of clients: what manifests mean, and what a change of a limit does to clients."""
+"""Quotas of clients: what manifests and names mean, and what a change of a limit does to clients."""
 
 from pathlib import Path
 
@@ -7,17 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.audit.trail import read_record
-from kafkaform.config.manifest_text import build_live_manifest
-from kafkaform.config.settings import AuditSettings
+from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
+from kafkaform.core.printable import is_plain, printable
 from kafkaform.core.values import replace
-from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.client_quota.entity import (
+    CLIENT_ID,
+    IP,
+    USER,
+    QuotaEntity,
+    parse_entity,
+    read_entity,
+    write_entity,
+)
 from kafkaform.resources.client_quota.operations import AlterQuota
+from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
@@ -39,25 +47,16 @@ spec:
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
-
-
-@pytest.fixture
-def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
+def file(tmp_path: Path, memory: MemoryCluster) -> ManifestFile:
     path = tmp_path / "alice.yaml"
     path.write_text(TEXT)
-    return ManifestFile(path, cluster)
+    return ManifestFile(path, memory)
 
 
 @pytest.fixture
 def applied(file: ManifestFile) -> ManifestFile:
     file.apply()
     return file
-
-
-def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str) -> None:
-    assert cluster.execute([AlterQuota(ref, limits)]) == [None]
 
 
 PROBLEMS = {
@@ -91,47 +90,39 @@ def test_manifest_problem_messages_match_golden(file: ManifestFile, golden: Snap
 
 RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
 CUT, RAISED = (Risk.DISRUPTIVE, "quota-cut"), (Risk.SAFE, "")
+ABSENT = ("spec:\n", "spec:\n  state: absent\n")
+# A change of the manifest, its assessments, and whether a limit of 512 KiB/s of a default is in force, too.
 CHANGES = {
-    "lower limit": (RATE, "    producer_byte_rate: 512KiB\n", [CUT]),
-    "higher limit": (RATE, "    producer_byte_rate: 10MiB\n", [RAISED]),
-    "removed limit": (RATE, NO_RATE, [RAISED]),
-    "first share of a thread": (RATE, f"{RATE}    request_percentage: 150%\n", [CUT]),
-    "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT]),
-    "deletion": ("spec:\n", "spec:\n  state: absent\n", [RAISED]),
+    "lower limit": (RATE, "    producer_byte_rate: 512KiB\n", [CUT], False),
+    "higher limit": (RATE, "    producer_byte_rate: 10MiB\n", [RAISED], False),
+    "removed limit": (RATE, NO_RATE, [RAISED], False),
+    "first share of a thread": (RATE, f"{RATE}    request_percentage: 150%\n", [CUT], False),
+    "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT], False),
+    "deletion": (*ABSENT, [RAISED], False),
+    "removed limit above a default": (RATE, NO_RATE, [CUT], True),
+    "lower limit above a default": (RATE, "    producer_byte_rate: 600000\n", [CUT], True),
+    "deletion above a default": (*ABSENT, [CUT], True),
 }
-BY_DEFAULT = "512 KiB/s on each broker, 1536 KiB/s on all 3, by the limit of a default"
-UNDER_A_DEFAULT = {
-    "removed limit": (RATE, NO_RATE, BY_DEFAULT),
-    "lower limit": (RATE, "    producer_byte_rate: 600000\n", "585.9 KiB/s on each broker"),
-    "deletion": ("spec:\n", "spec:\n  state: absent\n", BY_DEFAULT),
-}
-DEFAULT = ResourceRef("ClientQuota", "user=<default>")
 
 
-@pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize(("before", "after", "expected", "has_default"), CHANGES.values(), ids=CHANGES)
 def test_lower_limit_is_a_cut(
+    memory: MemoryCluster,
     applied: ManifestFile,
     snapshot: SnapshotAssertion,
     before: str,
     after: str,
     expected: list[tuple[Risk, str]],
+    has_default: bool,
 ) -> None:
+    if has_default:
+        default = ResourceRef("ClientQuota", "user=<default>")
+        memory.execute([AlterQuota(default, {"producer_byte_rate": "524288"})])
     applied.edit(before, after)
     plan = applied.plan()
     assert list_assessments(plan) == expected
     assert plan.changes[0].status is Status.PLANNED
     assert join_reasons(plan) == snapshot
-
-
-@pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
-def test_effective_default_limit_is_compared(
-    cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
-) -> None:
-    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
-    applied.edit(before, after)
-    plan = applied.plan()
-    assert list_assessments(plan) == [CUT]
-    assert limit in join_reasons(plan)
 
 
 @pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
@@ -155,16 +146,16 @@ def test_default_quota_removal_needs_consent(file: ManifestFile, name: str) -> N
     assert file.cluster.observe([ref]).resources == {}
 
 
-def test_edited_quota_plan_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
+def test_edited_quota_plan_is_judged(memory: MemoryCluster, file: ManifestFile) -> None:
     (planned,) = file.plan().changes
     assert isinstance(planned.change, Create)
     odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
-    assert KIND.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
+    assert KIND.judge(odd, None, memory.facts()).risk is Risk.DISRUPTIVE
     (operation,) = KIND.operations(odd)
-    (objection,) = cluster.validate([operation])
+    (objection,) = memory.validate([operation])
     assert isinstance(objection, RequestRejected)
     assert objection.code == "INVALID_REQUEST"
-    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), cluster.facts())
+    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), memory.facts())
     assert KIND.field(PRODUCER).judge(context).hazard == "unknown-config"
 
 
@@ -216,13 +207,81 @@ def test_invalid_live_limit_is_judged_and_not_adopted(limit: str, odd: str) -> N
     assert KIND.field(path).undeclarable("5") is None
 
 
-def test_deleted_quota_is_restored_by_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    applied.edit("spec:\n", "spec:\n  state: absent\n")
-    run = applied.apply()
-    log = read_record(cluster, AuditSettings())
-    reversal = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
-    (restored,) = reversal.restored
-    assert build_live_manifest(restored).data["spec"] == {
-        "entity": {"user": "alice"},
-        "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},
-    }
+NAMES = st.one_of(
+    st.sampled_from(["alice", "default", "<default>", "%3Cdefault%3E", "a,b", "CN=a, OU=b", "ünï", " ", "%"]),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+PARTS = st.none() | NAMES
+ENTITIES = st.one_of(
+    builds(lambda user: ((USER, user),), PARTS),
+    builds(lambda client: ((CLIENT_ID, client),), PARTS),
+    builds(lambda user, client: ((USER, user), (CLIENT_ID, client)), PARTS, PARTS),
+    builds(lambda ip: ((IP, ip),), PARTS),
+).map(QuotaEntity)
+
+
+@given(ENTITIES)
+def test_entity_name_is_parsed_back(entity: QuotaEntity) -> None:
+    assert parse_entity(entity.name) == entity
+    assert read_entity(write_entity(entity)) == entity
+
+
+@given(ENTITIES)
+def test_entity_name_is_printable_and_valid_yaml(entity: QuotaEntity) -> None:
+    assert printable(entity.name) == entity.name
+    assert all(is_plain(char) and not char.isspace() for char in entity.name)
+    problems: list[object] = []
+    (document,) = read_documents(
+        f"name: '{entity.name.replace(chr(39), chr(39) * 2)}'".encode(),
+        "f",
+        problems.append,
+        verbatim=frozenset(),
+    )
+    assert problems == []
+    assert document.data == {"name": entity.name}
+
+
+@given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
+def test_text_is_canonical_entity_name_or_refused(text: str) -> None:
+    try:
+        entity = parse_entity(text)
+    except ValueError:
+        return
+    assert entity.name == text
+
+
+INVALID = (
+    *("alice", "usr=alice", "", "user=", "user=a,user=b", "client-id=app,user=alice", "user=%61lice"),
+    *("user=a%2cb", "user=<Default>", "user=50%", "user=%FF", "user=alice,ip=10.0.0.1"),
+)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_entity_names_suggest_valid_ones(name: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        parse_entity(name)
+    assert str(refused.value) == snapshot
+
+
+BOTH, CLIENTS = "user=<default>,client-id=<default>", "client-id=<default>"
+
+
+@pytest.mark.parametrize(
+    ("name", "fallbacks"),
+    [
+        (
+            "user=a,client-id=b",
+            f"user=a,{CLIENTS} user=a user=<default>,client-id=b {BOTH} user=<default> client-id=b {CLIENTS}",
+        ),
+        ("user=a,client-id=<default>", f"user=a {BOTH} user=<default> client-id=<default>"),
+        ("user=a", f"{BOTH} user=<default> client-id=<default>"),
+        ("user=<default>,client-id=b", f"{BOTH} user=<default> client-id=b client-id=<default>"),
+        (BOTH, "user=<default> client-id=<default>"),
+        ("user=<default>", "client-id=<default>"),
+        ("client-id=<default>", ""),
+        ("ip=::1", "ip=<default>"),
+    ],
+)
+def test_fallbacks_of_entity_follow_kafka_order(name: str, fallbacks: str) -> None:
+    """The order of Kafka's documentation, of those that hold for all clients of an entity."""
+    assert [entity.name for entity in parse_entity(name).fallbacks()] == fallbacks.split()

@@ -86,6 +86,7 @@ def judge_group_deletion(
 
 SESSIONS = [f"{protocol}.session.timeout.ms" for protocol in ("consumer", "share", "streams")]
 HEARTBEATS = [f"{protocol}.heartbeat.interval.ms" for protocol in ("consumer", "share", "streams")]
+LOCKED = {"share.record.lock.duration.ms": "30000"}
 LONG_SESSIONS = dict.fromkeys(SESSIONS, "45000")
 
 # A config, its value before and after, and the hazard, or none; other configs that are in force.
@@ -102,13 +103,7 @@ CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
     # share groups
     ("share.isolation.level", "read_committed", "read_uncommitted", "isolation-level", {}),
     ("share.isolation.level", "read_uncommitted", "read_committed", "", {}),
-    (
-        "share.renew.acknowledge.enable",
-        "true",
-        "false",
-        "lock-renewal-off",
-        {"share.record.lock.duration.ms": "30000"},
-    ),
+    ("share.renew.acknowledge.enable", "true", "false", "lock-renewal-off", LOCKED),
     ("share.renew.acknowledge.enable", "false", "true", "", {}),
     ("share.auto.offset.reset", "none", "earliest", "offset-reset-policy", {}),
     ("share.auto.offset.reset", "none", "latest", "offset-reset-policy", {}),
@@ -159,12 +154,7 @@ def test_unclassified_config_is_disruptive(monkeypatch: pytest.MonkeyPatch) -> N
     assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "unknown-config")
 
 
-RESETS: list[tuple[FieldValue, FieldValue]] = [
-    (0, 1_234_567),
-    (1_234_567, 1_234_566),
-    (5000, 0),
-    (None, 1200),
-]
+RESETS = [judge_reset(0, 1_234_567), judge_reset(1_234_567, 1_234_566), judge_reset(5000, 0)]
 EIGHT_TOPICS = build_group(t0=1, t1=1, t2=1, t3=1, t4=1, t5=1, t6=1, t7=1)
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 DELETIONS = {
@@ -185,7 +175,7 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assessments = [
         judge_config(name, before, after, remaining) for name, before, after, _, remaining in CASES
     ]
-    assessments += [judge_reset(before, after) for before, after in RESETS]
+    assessments += [*RESETS, judge_reset(None, 1200)]
     assessments += [*DELETIONS.values(), judge_create(REF, {"offsets.orders": "earliest"}, gone)]
     assert {assessment.hazard for assessment in assessments} - {""} == HAZARDS
     # Each config from and to a value that this account may not read.
@@ -195,19 +185,9 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-START: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
-CONFIGURED = {TIMEOUT: "50000"}
-
-
 def build_plan(state: Values | None, live: Observed | None, intent: Intent | None = None) -> Plan:
     desired = Desired(REF, state, intent or Intent())
     return plan_from([desired], Observation({REF: live} if live else {}), FACTS)
-
-
-def list_fields(plan: Plan) -> list[FieldChange]:
-    (planned,) = plan.changes
-    assert isinstance(planned.change, Update)
-    return [*planned.change.fields]
 
 
 INITIAL = Update(REF, None, (FieldChange("offsets.orders", None, "earliest"),))
@@ -233,6 +213,7 @@ def test_obstacle_messages_match_golden(golden: SnapshotAssertion) -> None:
 
 
 def test_group_plans_match_golden(golden: SnapshotAssertion) -> None:
-    deletion = build_plan(None, build_observed(build_group(orders=2), CONFIGURED))
-    text = render_plan(build_plan(START, None)).plain + render_plan(deletion).plain
+    start: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
+    deletion = build_plan(None, build_observed(build_group(orders=2), {TIMEOUT: "50000"}))
+    text = render_plan(build_plan(start, None)).plain + render_plan(deletion).plain
     assert text == golden(name="plans.txt")

@@ -1,17 +1,24 @@
-"""A ConsumerGroup's spec in normal form, and its split into what the cluster holds and what is only meant."""
+"""A ConsumerGroup's spec in normal form, its split into what is held and what is meant, and its schema."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Desired
-from kafkaform.resources import GROUP
+from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
+from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import GROUP, KINDS
 from kafkaform.resources.base import Layer
 from kafkaform.resources.consumer_group.client import is_taken
+from kafkaform.resources.consumer_group.fields import partition_of, partition_path
 from kafkaform.resources.consumer_group.spec import resolve
+from kafkaform.resources.groups import PROTOCOLS
 from tests.support.plans.specs import Reports, normalise_group, report_group, resolve_group
 
 WHOLE: Layer = {
@@ -123,14 +130,78 @@ def test_accepted_properties_are_neither_classes_nor_secrets() -> None:
 HEAD = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec:\n  topics: [t]\n"
 
 
-def load_group(text: str, folder: Path) -> Desired:
-    path = folder / "g.yaml"
-    path.write_text(HEAD + text, "utf-8")
-    (desired,) = load([path], Context())
-    return desired
-
-
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_timestamp_needs_no_quotes(tmp_path: Path, quote: str) -> None:
-    desired = load_group(f"  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n", tmp_path)
+    path = tmp_path / "g.yaml"
+    path.write_text(f"{HEAD}  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n")
+    (desired,) = load([path], Context())
     assert desired.state == {"offsets.t": "2026-11-01T00:00:00Z"}
+
+
+SCHEMA = load_schema("consumergroup")
+PARTS = SCHEMA["$defs"]
+
+
+def is_valid(spec: dict[str, Any]) -> bool:
+    head = {"apiVersion": "kafkaform/v1", "kind": "ConsumerGroup", "metadata": {"name": "g"}}
+    return Draft202012Validator(SCHEMA).is_valid({**head, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"topic": "a"},
+        {"topics": "a"},
+        {"topics": []},
+        {"topics": ["a", "a"]},
+        {"topics": [1]},
+        {"protocol": "Consumer"},
+        {"members": 3},
+        {"members": {"expected": -1}},
+        {"members": {"max": 0}},
+        {"members": {"min": 1}},
+        {"processing": {"maxTimePerRecord": 0.5}},
+        {"processing": {"concurrency": 1}},
+        {"offsets": {"initial": 17}},
+        {"offsets": {"a": "earliest"}},
+        {"lag": {"maxRecords": "many"}},
+        {"guarantees": {"delivery": "at_least_once"}},
+        {"state": "gone"},
+        {"client": ["max.poll.records"]},
+        {"overrides": {"dev": {"overrides": {}}}},
+        {"overrides": {"dev": {"partitions": 3}}},
+    ],
+    ids=str,
+)
+def test_invalid_group_specs_do_not_match_schema(spec: dict[str, Any]) -> None:
+    assert not is_valid(spec)
+
+
+def test_schema_of_groups_has_every_protocol_config_and_property() -> None:
+    assert set(PARTS["spec"]["properties"]) == {*PARTS["override"]["properties"], "overrides", "profile"}
+    assert tuple(PARTS["protocol"]["enum"]) == PROTOCOLS
+    assert KINDS["ConsumerGroup"].schema == "consumergroup"
+    assert set(PARTS["config"]["properties"]) == set(kafka_configs.group_configs())
+    assert set(PARTS["client"]["properties"]) == set(filter(is_taken, kafka_configs.consumer_configs()))
+    assert PARTS["client"]["properties"][ASSIGNMENT]["examples"] == list(ASSIGNORS.values())
+    assert PARTS["config"]["properties"]["consumer.session.timeout.ms"]["default"] == "45s"
+    assert "detect client failures" in str(PARTS["config"]["properties"]["consumer.session.timeout.ms"])
+
+
+@pytest.mark.parametrize(
+    ("part", "keys"), [("config", kafka_configs.group_configs), ("client", kafka_configs.consumer_configs)]
+)
+def test_schema_defaults_match_kafka_defaults(part: str, keys: Any) -> None:
+    offered = {n: p["default"] for n, p in PARTS[part]["properties"].items() if p.get("default", "") != ""}
+    assert len(offered) > 15
+    for name, value in offered.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        assert normalise_group({part: {name: text}}) == normalise_group(
+            {part: {name: keys()[name].default}}
+        ), name
+
+
+@given(st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1))
+def test_partition_path_is_parsed_back(topic: str, number: int) -> None:
+    assert partition_of(partition_path((topic, number))) == (topic, number)
+    assert partition_of(f"config.{topic}:{number}") is None

@@ -33,15 +33,6 @@ REF = ResourceRef("Subject", "orders-value")
 AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
 
 
-def load_spec(folder: Path, spec: dict[str, object]) -> dict[str, object]:
-    (folder / "kafkaform.yaml").touch()
-    (folder / "topics").mkdir(exist_ok=True)
-    path = folder / "topics" / "subject.yaml"
-    path.write_text(manifest("orders-value", spec, kind="Subject"))
-    (desired,) = load([path], Context())
-    return dict(desired.state or {})
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -68,8 +59,11 @@ def test_invalid_subject_is_refused(spec: dict[str, object], expected: str, tmp_
     (project / "topics" / "link.avsc").symlink_to(tmp_path / "outside.avsc")
     (project / "topics" / "large.avsc").write_text(" " * (1 << 20) + AVRO)
     (project / "topics" / "binary.avsc").write_bytes(b"\xff\xfe")
+    (project / "kafkaform.yaml").touch()
+    path = project / "topics" / "subject.yaml"
+    path.write_text(manifest("orders-value", spec, kind="Subject"))
     with pytest.raises(InvalidInput) as error:
-        load_spec(project, spec)
+        load([path], Context())
     assert any(expected in f"{each.message} {each.hint}" for each in error.value.problems)
     assert all(each.location is not None for each in error.value.problems)
 
@@ -100,13 +94,14 @@ def avro(*fields: str, reference: SchemaReference | None = None) -> RegisteredSc
 
 
 MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}'
+MONEY_2 = SchemaReference("Money", "money", 2)
 CENTS = MONEY.replace("long", "int")
 ARRAY, MAP = '{"type": "array", "items": "string"}', '{"type": "map", "values": "string"}'
 ENUM = '{"type": "enum", "name": "E", "symbols": ["X"]}'
 TIMESTAMP = '{"type": "long", "logicalType": "timestamp-millis"}'
 BY_JSON = '{"properties": {"a": {"type": "string"}}}'
 A_INT = avro('a: "int"')
-SEVEN = avro(*(f'f{n}: "int"' for n in range(7)))
+ALL = avro(*(f'f{n}: "int"' for n in range(7)))
 DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
     "added": (A_INT, avro('a: "int"', 'total: "int"'), "field total added: int, no default"),
     "removed": (A_INT, avro(), "field a removed"),
@@ -133,11 +128,7 @@ DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
         "field a: long (timestamp-millis), no default → long, no default",
     ),
     "primitive": (RegisteredSchema('"string"'), RegisteredSchema('"bytes"'), "schema: string → bytes"),
-    "references": (
-        A_INT,
-        avro('a: "int"', reference=SchemaReference("Money", "money", 2)),
-        "references changed",
-    ),
+    "references": (A_INT, avro('a: "int"', reference=MONEY_2), "references changed"),
     "JSON schema": (
         RegisteredSchema(BY_JSON, "JSON"),
         RegisteredSchema(f'{BY_JSON[:-1]}, "required": ["a"]}}', "JSON"),
@@ -149,18 +140,12 @@ DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
         "1 line added, 0 removed",
     ),
     "other type": (A_INT, RegisteredSchema("message A {}", "PROTOBUF"), "schemaType AVRO → PROTOBUF"),
-    "many": (
-        SEVEN,
-        avro(),
-        f"{'; '.join(f'field f{n} removed' for n in range(5))}; and 2 further differences",
-    ),
+    "many": (ALL, avro(), f"{'; '.join(f'field f{n} removed' for n in range(5))}; and 2 further differences"),
 }
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_schema_difference_is_described(
-    before: RegisteredSchema, after: RegisteredSchema, expected: str
-) -> None:
+def test_difference_is_described(before: RegisteredSchema, after: RegisteredSchema, expected: str) -> None:
     assert describe_difference(before, after) == expected
 
 
@@ -181,9 +166,7 @@ def refer(*references: SchemaReference) -> RegisteredSchema:
         (refer(SchemaReference("a", "s")), refer(), False),
     ],
 )
-def test_schemas_are_compared_by_content(
-    first: RegisteredSchema, second: RegisteredSchema, expected: bool
-) -> None:
+def test_schemas_equal_by_content(first: RegisteredSchema, second: RegisteredSchema, expected: bool) -> None:
     assert are_equal(first.to_value(), second.to_value()) == expected
 
 
@@ -198,9 +181,7 @@ def test_schemas_are_compared_by_content(
         ("FULL", "FULL", True, set()),
     ],
 )
-def test_lowered_compatibility_levels_have_hazards(
-    before: str, after: str, changes_schema: bool, hazards: set[str]
-) -> None:
+def test_compatibility_has_hazards(before: str, after: str, changes_schema: bool, hazards: set[str]) -> None:
     old, new = {"compatibility": before}, {"compatibility": after}
     paths = {path for path in old if old[path] != new[path]} | ({"schema"} if changes_schema else set())
     context = UpdateContext(REF, old, new, Intent(), Facts("c"))
@@ -227,9 +208,7 @@ def test_compatibility_note_names_first_upgrades(level: str, expected: str | Non
     assert all(str(expected) in note for note in notes)
 
 
-@pytest.mark.parametrize(
-    "value", ["", "{", "[]", "5", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}']
-)
+@pytest.mark.parametrize("value", ["", "{", "[]", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}'])
 def test_invalid_recorded_schema_is_ignored(value: str) -> None:
     field = SubjectKind().field("schema")
     assert (parse_value(value), field.summarise(value), field.describe(value, value)) == (None, None, None)

@@ -19,8 +19,9 @@ from kafkaform.core.model import (
 )
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.skew import SkewFacts
 from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
-from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move
+from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move, add_prediction
 from tests.support.plans.risk import (
     TOPIC,
     find_unreadable_misuse,
@@ -28,6 +29,7 @@ from tests.support.plans.risk import (
     judge_topic_change,
     render_assessments,
 )
+from tests.support.skew.scenes import SURE, build_result, what_if
 
 DAY, WEEK = "86400000", "604800000"
 NEVER = str(2**63 - 1)
@@ -65,24 +67,43 @@ KEPT: Values = {**REMOTE, "remote.log.delete.on.disable": "false"}
 TIERED: Values = {**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"}
 NEVER_COMPACTED: Values = {**COMPACT, "min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": NEVER}
 USUAL: Values = {**COMPACT, "min.cleanable.dirty.ratio": "0.5", "max.compaction.lag.ms": NEVER}
-STAMPED: Values = {**DELETE, "retention.ms": WEEK, "message.timestamp.type": "CreateTime"}
-APPENDED: Values = {**STAMPED, "message.timestamp.type": "LogAppendTime"}
+LAG, STAMP = "min.compaction.lag.ms", "message.timestamp.type"
+STAMPED: Values = {**DELETE, "retention.ms": WEEK, STAMP: "CreateTime"}
+APPENDED: Values = {**STAMPED, STAMP: "LogAppendTime"}
 SIX: Values = {"partitions": 6, **DELETE}
 
-# A config, its value before and after, and the hazard of the change, or none.
-CONFIGS: list[tuple[str, FieldValue, FieldValue, str]] = [
-    ("unclean.leader.election.enable", "false", "true", "unclean-election"),
-    ("unclean.leader.election.enable", "false", None, "unclean-election"),
-    ("remote.log.delete.on.disable", "false", "true", "remote-storage-delete"),
-    ("message.timestamp.before.max.ms", "2", "1", "timestamp-bound-cut"),
-    ("message.timestamp.after.max.ms", "060000", "1", "timestamp-bound-cut"),
-    ("message.timestamp.difference.max.ms", "2", "1", "timestamp-bound-cut"),
-    ("message.downconversion.enable", "true", "False", "down-conversion-off"),
+# What is in force, a config, its value before and after, and the hazard of the change, or none.
+CONFIGS: list[tuple[Values, str, FieldValue, FieldValue, str]] = [
+    ({}, "unclean.leader.election.enable", "false", "true", "unclean-election"),
+    ({}, "unclean.leader.election.enable", "false", None, "unclean-election"),
+    ({}, "remote.log.delete.on.disable", "false", "true", "remote-storage-delete"),
+    ({}, "message.timestamp.before.max.ms", "2", "1", "timestamp-bound-cut"),
+    ({}, "message.timestamp.after.max.ms", "060000", "1", "timestamp-bound-cut"),
+    ({}, "message.timestamp.difference.max.ms", "2", "1", "timestamp-bound-cut"),
+    ({}, "message.downconversion.enable", "true", "False", "down-conversion-off"),
+    # Neither value is known.
+    ({}, "compression.type", None, None, "recompression"),
+    ({}, "flush.ms", None, None, "flush-interval"),
+    ({}, "local.retention.ms", None, None, "local-retention-cut"),
+    ({}, "message.format.version", None, None, "message-format"),
+    ({}, STAMP, None, None, "timestamp-type"),
+    # The one that is known is no risk, whatever the other one is.
+    ({}, "remote.storage.enable", None, "true", ""),
+    ({}, "remote.log.copy.disable", "true", None, ""),
+    ({}, "remote.log.delete.on.disable", "true", None, ""),
+    ({}, "message.downconversion.enable", "false", None, ""),
+    # In force beside others.
+    ({**APPENDED, **COMPACT, "retention.ms": DAY}, STAMP, "LogAppendTime", "CreateTime", "timestamp-type"),
+    ({"compression.type": "gzip"}, "compression.gzip.level", "9", "1", "recompression"),
+    ({"max.message.bytes": "1048588"}, "compression.type", "producer", "uncompressed", "recompression"),
+    ({**DELETE, "retention.ms": "-1", "retention.bytes": "5"}, "segment.ms", "2", "1", "segment-cut"),
+    ({"retention.bytes": "-1"}, "local.retention.bytes", "-2", "8", "local-retention-cut"),
+    (REMOTE, "remote.log.copy.disable", "false", "true", "remote-storage-off"),
 ]
 
 # What comes before, what is changed, and the hazard of the first changed field, or none.
 CASES: list[tuple[Values, Values, str]] = [
-    *(({name: before}, {name: after}, hazard) for name, before, after, hazard in CONFIGS),
+    *(({**others, name: old}, {name: new}, hazard) for others, name, old, new, hazard in CONFIGS),
     # partitions
     (SIX, {"partitions": 12}, "partition-increase"),
     ({"partitions": 6, **COMPACT}, {"partitions": 12}, "partition-increase-compacted"),
@@ -95,21 +116,20 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"replicationFactor": "2-3"}, {"replicationFactor": 3}, "replication-factor"),
     ({"replicationFactor": None}, {"replicationFactor": 2}, "replication-factor"),
     ({"replicationFactor": 3}, {"replicationFactor": 1}, "replication-factor-cut"),
+    ({"replicationFactor": None}, {"replicationFactor": 1}, "replication-factor-cut"),
     ({"replicationFactor": "1-3"}, {"replicationFactor": 1}, "replication-factor-cut"),
     # figures as people write them
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.ms": WEEK, "segment.ms": WEEK}, {"retention.ms": "1234567"}, "retention-cut"),
+    ({**DELETE, "retention.ms": WEEK, "segment.ms": NEVER}, {"retention.ms": "0"}, "retention-cut"),
+    ({**DELETE, "retention.ms": "-1"}, {"retention.ms": DAY}, "retention-cut"),
     ({**DELETE, "retention.bytes": str(2**40)}, {"retention.bytes": "2073741824"}, "retention-cut"),
     ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": str(2**30)}, "retention-cut"),
     ({"max.message.bytes": "10000"}, {"max.message.bytes": "9999"}, "message-size-cut"),
     ({**BOTH, "retention.ms": DAY, "segment.ms": WEEK}, {"segment.ms": "3600000"}, "segment-cut"),
-    (
-        {"compression.type": "producer", "max.message.bytes": "1048588"},
-        {"compression.type": "uncompressed"},
-        "recompression",
-    ),
-    (APPENDED, {"message.timestamp.type": "CreateTime"}, "timestamp-type"),
-    ({**STAMPED, **COMPACT}, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
+    (APPENDED, {STAMP: "CreateTime"}, "timestamp-type"),
+    ({**APPENDED, "retention.ms": "-1"}, {STAMP: "CreateTime"}, "timestamp-type"),
+    ({**STAMPED, **COMPACT}, {STAMP: "LogAppendTime"}, "timestamp-type"),
     # retention: effective against effective
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604800001"}, ""),
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604799999"}, "retention-cut"),
@@ -131,6 +151,7 @@ CASES: list[tuple[Values, Values, str]] = [
     (DELETE, BOTH, "cleanup-policy"),
     ({"cleanup.policy": ""}, DELETE, "cleanup-policy"),
     ({}, DELETE, "cleanup-policy"),
+    ({}, {"cleanup.policy": ""}, "cleanup-policy"),
     (DELETE, {"cleanup.policy": None}, "cleanup-policy"),
     (BOTH, DELETE, "cleanup-policy-removed"),
     (DELETE, {"cleanup.policy": ""}, "cleanup-policy-removed"),
@@ -169,27 +190,19 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"compression.type": "producer"}, {"compression.type": "zstd"}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": None}, "recompression"),
     ({"compression.type": "zstd"}, {"compression.type": "producer"}, ""),
-    (
-        {"compression.type": "gzip", "compression.gzip.level": "9"},
-        {"compression.gzip.level": "1"},
-        "recompression",
-    ),
     ({"compression.gzip.level": "9"}, {"compression.gzip.level": "1"}, "recompression"),
     ({"compression.type": "zstd", "compression.lz4.level": "9"}, {"compression.lz4.level": "1"}, ""),
     ({"compression.type": "producer", "compression.zstd.level": "3"}, {"compression.zstd.level": "9"}, ""),
     # what cannot hurt
     ({"preallocate": "false"}, {"preallocate": "true"}, ""),
     # what compaction deletes
-    ({**COMPACT, "min.compaction.lag.ms": WEEK}, {"min.compaction.lag.ms": "0"}, "compaction-lag-cut"),
-    ({**BOTH, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": None}, "compaction-lag-cut"),
-    ({"min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
-    (COMPACT, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
-    (
-        {**DELETE, "min.compaction.lag.ms": "2"},
-        {"min.compaction.lag.ms": "1", **COMPACT},
-        "compaction-lag-cut",
-    ),
-    ({**DELETE, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, ""),
+    ({**COMPACT, LAG: WEEK}, {LAG: "0"}, "compaction-lag-cut"),
+    ({**BOTH, LAG: "2"}, {LAG: None}, "compaction-lag-cut"),
+    ({LAG: "2"}, {LAG: "1"}, "compaction-lag-cut"),
+    (COMPACT, {LAG: "1"}, "compaction-lag-cut"),
+    ({**COMPACT, LAG: "1"}, {LAG: "2"}, ""),
+    ({**DELETE, LAG: "2"}, {LAG: "1", **COMPACT}, "compaction-lag-cut"),
+    ({**DELETE, LAG: "2"}, {LAG: "1"}, ""),
     (USUAL, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.1"}, "compaction-sooner"),
     (USUAL, {"min.cleanable.dirty.ratio": "0.50"}, ""),
@@ -197,25 +210,24 @@ CASES: list[tuple[Values, Values, str]] = [
     (NEVER_COMPACTED, {"max.compaction.lag.ms": "1"}, "compaction-start"),
     (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),
     (COMPACT, {"min.cleanable.dirty.ratio": "0.9"}, "compaction-start"),  # it may be
+    (NEVER_COMPACTED, {"max.compaction.lag.ms": None}, "compaction-start"),
+    (NEVER_COMPACTED, {"min.cleanable.dirty.ratio": None}, "compaction-start"),
+    ({**COMPACT, "max.compaction.lag.ms": NEVER}, {"min.cleanable.dirty.ratio": "1"}, ""),
     ({**NEVER_COMPACTED, "max.compaction.lag.ms": "9"}, {"max.compaction.lag.ms": "1"}, "compaction-sooner"),
     # segments that are closed sooner
     ({"segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.ms": "2"}, {"segment.ms": "1"}, "segment-cut"),
-    ({**DELETE, "segment.bytes": "2"}, {"segment.bytes": "1"}, "segment-cut"),
+    ({**DELETE, "retention.ms": WEEK, "segment.bytes": "2"}, {"segment.bytes": "1"}, "segment-cut"),
+    ({"cleanup.policy": "", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
     ({**DELETE, "segment.index.bytes": "9"}, {"segment.index.bytes": "8"}, "segment-cut"),
     ({**DELETE, "index.interval.bytes": "9"}, {"index.interval.bytes": "8"}, "segment-cut"),
     ({**DELETE, "segment.jitter.ms": "0"}, {"segment.jitter.ms": "1"}, "segment-cut"),
     ({**DELETE, "segment.jitter.ms": "1"}, {"segment.jitter.ms": "0"}, ""),
     ({**COMPACT, "segment.bytes": "1"}, {"segment.bytes": "2"}, ""),
     ({**DELETE, "retention.ms": "-1", "retention.bytes": "-1", "segment.ms": "2"}, {"segment.ms": "1"}, ""),
-    (
-        {**DELETE, "retention.ms": "-1", "retention.bytes": "5", "segment.bytes": "2"},
-        {"segment.bytes": "1"},
-        "segment-cut",
-    ),
     # what a record's time is
-    ({"message.timestamp.type": "CreateTime"}, {"message.timestamp.type": "LogAppendTime"}, "timestamp-type"),
-    ({"message.timestamp.type": "LogAppendTime"}, {"message.timestamp.type": None}, "timestamp-type"),
+    ({STAMP: "CreateTime"}, {STAMP: "LogAppendTime"}, "timestamp-type"),
+    ({STAMP: "LogAppendTime"}, {STAMP: None}, "timestamp-type"),
     # when records are forced to disk
     ({"flush.ms": "1000"}, {"flush.ms": NEVER}, "flush-interval"),
     ({"flush.messages": NEVER}, {"flush.messages": "1"}, "flush-interval"),
@@ -223,17 +235,7 @@ CASES: list[tuple[Values, Values, str]] = [
     # what brokers keep beside remote storage
     (TIERED, {"local.retention.ms": "8"}, "local-retention-cut"),
     ({**REMOTE, "retention.ms": "9", "local.retention.ms": "8"}, {"local.retention.ms": "-2"}, ""),
-    (
-        {"retention.bytes": "-1", "local.retention.bytes": "-2"},
-        {"local.retention.bytes": "8"},
-        "local-retention-cut",
-    ),
     ({**LOCAL, "local.retention.ms": "9"}, {"local.retention.ms": "1"}, ""),
-    (
-        {**REMOTE, "remote.log.copy.disable": "false"},
-        {"remote.log.copy.disable": "true"},
-        "remote-storage-off",
-    ),
     ({**LOCAL, "remote.log.copy.disable": "false"}, {"remote.log.copy.disable": "true"}, ""),
 ]
 
@@ -264,6 +266,13 @@ def test_hazard_reasons_match_golden(golden: SnapshotAssertion) -> None:
     assert all(assessment.risk is RISKS[assessment.hazard] for assessment in assessments)
     assert find_unreadable_misuse(assessments) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
+
+
+def test_partition_decrease_has_no_prediction() -> None:
+    facts = Facts("c").add_part(SkewFacts({TOPIC: build_result(what_ifs=[what_if(3, SURE)])}))
+    context = UpdateContext(TOPIC, {"partitions": 6}, {"partitions": 3}, Intent(), facts)
+    lost = RiskAssessment(Risk.IMPOSSIBLE, "partition-decrease", "their records would be lost")
+    assert add_prediction(lost, context) == lost
 
 
 PAIRS = [(a, b) for a in range(1, 25) for b in range(1, 25)] + [(6, 12), (7, 11), (100, 101), (12, 30)]
@@ -325,9 +334,7 @@ MIN_ISR = "config.min.insync.replicas"
         (1, {}, "config.retention.ms", False),
     ],
 )
-def test_field_is_deferred_until_replicas_exist(
-    before: FieldValue, after: Values, path: str, deferred: bool
-) -> None:
+def test_field_waits_for_replicas(before: FieldValue, after: Values, path: str, deferred: bool) -> None:
     replicas: Values = {} if before is None else {"replicationFactor": before}
     context = UpdateContext(TOPIC, replicas, {"replicationFactor": 3, **after}, Intent(), Facts("c"))
     reason = KINDS["Topic"].field(path).explain_deferral(context)

@@ -1,7 +1,6 @@
 """Users: what manifests mean, what a login shows of a password, and what needs consent."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,16 +52,11 @@ spec:
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
-
-
-@pytest.fixture
-def file(tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> ManifestFile:
+def file(tmp_path: Path, memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> ManifestFile:
     monkeypatch.setenv("CHECKOUT", FIRST)
     path = tmp_path / "checkout.yaml"
     path.write_text(TEXT)
-    return ManifestFile(path, cluster)
+    return ManifestFile(path, memory)
 
 
 @pytest.fixture
@@ -71,22 +65,11 @@ def applied(file: ManifestFile) -> ManifestFile:
     return file
 
 
-@pytest.fixture
-def set_password(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    def set_variable(password: str | None) -> None:
-        if password is None:
-            monkeypatch.delenv("CHECKOUT")
-        else:
-            monkeypatch.setenv("CHECKOUT", password)
-
-    return set_variable
-
-
-def set_by_hand(cluster: MemoryCluster, password: str, path: str = P512, iterations: int = 8192) -> None:
+def set_by_hand(memory: MemoryCluster, password: str, path: str = P512, iterations: int = 8192) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BY_HAND", password)
         value = f"iterations={iterations},password=${{env:BY_HAND}}"
-        assert cluster.execute([SetCredentials(CHECKOUT, {path: value})]) == [None]
+        assert memory.execute([SetCredentials(CHECKOUT, {path: value})]) == [None]
 
 
 PROBLEMS = {
@@ -110,9 +93,7 @@ PROBLEMS = {
 }
 
 
-def test_manifest_problem_messages_match_golden_without_password(
-    file: ManifestFile, golden: SnapshotAssertion
-) -> None:
+def test_problems_match_golden_without_password(file: ManifestFile, golden: SnapshotAssertion) -> None:
     texts = {name: TEXT.replace(before, after) for name, (before, after) in PROBLEMS.items()}
     catalogue = render_catalogue({name: file.describe_problems(text) for name, text in texts.items()})
     assert "hunter2" not in catalogue
@@ -148,14 +129,17 @@ ROTATION = (Risk.DESTRUCTIVE, "password-change")
 )
 def test_credential_change_risk_follows_login_result(
     applied: ManifestFile,
-    set_password: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
     snapshot: SnapshotAssertion,
     iterations: str,
     password: str | None,
     expected: tuple[Risk, str],
 ) -> None:
     applied.edit("8192", iterations)
-    set_password(password)
+    if password is None:
+        monkeypatch.delenv("CHECKOUT")
+    else:
+        monkeypatch.setenv("CHECKOUT", password)
     plan = applied.plan()
     assert list_assessments(plan) == [expected]
     assert (plan.changes[0].status is Status.NEEDS_CONSENT) is (expected == ROTATION)
@@ -168,39 +152,39 @@ def test_plan_shows_iterations_and_unchanged_password(applied: ManifestFile) -> 
 
 
 def test_missing_password_is_neither_compared_nor_set(
-    cluster: MemoryCluster, file: ManifestFile, set_password: Callable[[str | None], None]
+    memory: MemoryCluster, file: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = file.plan()
-    set_password(None)
-    _, report = recorded_apply(create, cluster)
+    monkeypatch.delenv("CHECKOUT")
+    _, report = recorded_apply(create, memory)
     ((result, message),) = [(each.result, str(each.message)) for each in report.results]
     assert result is Result.FAILED
     assert "CHECKOUT is not set" in message
-    assert cluster.observe([CHECKOUT]).resources == {}
-    set_by_hand(cluster, SECOND)
+    assert memory.observe([CHECKOUT]).resources == {}
+    set_by_hand(memory, SECOND)
     assert file.plan().changes == ()
 
 
 def test_saved_plan_compares_password_when_applied(
-    cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied.edit("8192", "4096")
     safe = applied.plan()
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     in_doubt = applied.plan("User/checkout:password-change")
 
     def judge_again(plan: Plan) -> list[Status]:
-        judged = judge_saved(plan, cluster, settings=Settings(rules=QUIET)).plan
+        judged = judge_saved(plan, memory, settings=Settings(rules=QUIET)).plan
         return [change.status for change in judged.changes]
 
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     assert judge_again(safe) == [Status.REFUSED]
     assert judge_again(in_doubt) == [Status.PLANNED]
-    set_password(FIRST)
+    monkeypatch.setenv("CHECKOUT", FIRST)
     assert judge_again(safe) == [Status.PLANNED]
     # What was done is done: a plan can be applied twice.
-    assert recorded_apply(safe, cluster)[1].complete
-    assert [each.result for each in recorded_apply(safe, cluster)[1].results] == [Result.ALREADY]
+    assert recorded_apply(safe, memory)[1].complete
+    assert [each.result for each in recorded_apply(safe, memory)[1].results] == [Result.ALREADY]
 
 
 def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> tuple[str, ...]:
@@ -208,9 +192,9 @@ def compare_with_reviewed(reviewed: Plan, now: Plan, desired: list[Desired]) -> 
 
 
 def test_rotation_can_be_reviewed_without_password(
-    cluster: MemoryCluster, applied: ManifestFile, set_password: Callable[[str | None], None]
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     # Without consent, nothing is planned; with it, the plan says what it cannot compare.
     nothing = applied.plan()
     desired = applied.consent(CONSENT)
@@ -222,42 +206,39 @@ def test_rotation_can_be_reviewed_without_password(
     assert applied.plan(reading=True).changes == ()  # no drift was seen
 
     # Where it is applied: the password is the same, another one, or unknown there as well.
-    set_password(FIRST)
+    monkeypatch.setenv("CHECKOUT", FIRST)
     same = applied.plan()
     assert same.changes == ()
     assert compare_with_reviewed(reviewed, same, desired) == ()
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     second = applied.plan()
     assert compare_with_reviewed(reviewed, second, desired) == ()
-    set_password(None)
+    monkeypatch.delenv("CHECKOUT")
     assert compare_with_reviewed(reviewed, applied.plan(), desired) == ()
-    _, failed = recorded_apply(reviewed, cluster)
+    _, failed = recorded_apply(reviewed, memory)
     assert [each.result for each in failed.results] == [Result.FAILED]
 
-    set_password(SECOND)
-    assert recorded_apply(second, cluster)[1].complete
+    monkeypatch.setenv("CHECKOUT", SECOND)
+    assert recorded_apply(second, memory)[1].complete
     assert applied.plan().changes == ()
 
 
 def test_unverifiable_password_is_set_once_by_consent(
-    cluster: MemoryCluster,
-    applied: ManifestFile,
-    set_password: Callable[[str | None], None],
-    monkeypatch: pytest.MonkeyPatch,
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied.consent(CONSENT)
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     with monkeypatch.context() as patch:
         patch.setattr("tests.support.memory_cluster.users.log_in", lambda *_: None)
         plan = applied.plan()
         assert "password unknown" in render_plan(plan).plain
         forbidding = ClusterSettings("dev", ClientProperties(), forbid=("*",))
-        (change,) = judge_saved(plan, cluster, target=forbidding).plan.changes
+        (change,) = judge_saved(plan, memory, target=forbidding).plan.changes
         assert change.status is Status.REFUSED
-        _, report = recorded_apply(plan, cluster)
+        _, report = recorded_apply(plan, memory)
         assert [each.result for each in report.results] == [Result.APPLIED]
         # Once more: the record shows that it was done, and no reading that it was undone.
-        again = apply(plan, cluster, ApplyOptions(done=[CHECKOUT]))
+        again = apply(plan, memory, ApplyOptions(done=[CHECKOUT]))
         assert [(each.result, each.done) for each in again.results] == [(Result.ALREADY, ())]
     assert applied.plan().changes == ()
 
@@ -270,29 +251,25 @@ def test_rotation_without_verified_login_is_not_done() -> None:
     assert field.remaining(FieldChange(P512, None, after), live) is FieldOutcome.DONE
 
 
-def test_undeclared_mechanism_is_removed_with_consent(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    set_by_hand(cluster, FIRST, P256)
+def test_undeclared_mechanism_is_removed_with_consent(memory: MemoryCluster, applied: ManifestFile) -> None:
+    set_by_hand(memory, FIRST, P256)
     removal = applied.plan()
     assert list_assessments(removal) == [(Risk.DESTRUCTIVE, "credential-removal")]
     assert "can no longer log in by SCRAM-SHA-256" in join_reasons(removal)
     applied.apply("User/checkout:credential-removal")
-    assert [*cluster.observe([CHECKOUT]).resources[CHECKOUT].state] == [P512]
+    assert [*memory.observe([CHECKOUT]).resources[CHECKOUT].state] == [P512]
 
 
 @pytest.mark.parametrize(
     ("own", "absent"), [("SCRAM-SHA-512", Status.REFUSED), ("SCRAM-SHA-256", Status.PLANNED)]
 )
 def test_applying_account_keeps_own_login(
-    cluster: MemoryCluster,
-    applied: ManifestFile,
-    set_password: Callable[[str | None], None],
-    own: str,
-    absent: Status,
+    memory: MemoryCluster, applied: ManifestFile, monkeypatch: pytest.MonkeyPatch, own: str, absent: Status
 ) -> None:
-    cluster.own_login = OwnLogin("checkout", own)
+    memory.own_login = OwnLogin("checkout", own)
     applied.edit("8192", "4096")
     assert list_assessments(applied.plan())[0][0] is Risk.SAFE
-    set_password(SECOND)
+    monkeypatch.setenv("CHECKOUT", SECOND)
     (rotation,) = applied.plan("destructive").changes
     assert rotation.status is absent
     applied.edit("spec:\n", "spec:\n  state: absent\n")
@@ -301,19 +278,19 @@ def test_applying_account_keeps_own_login(
     assert ("the account that applies" in (deletion.reason or "")) is (absent is Status.REFUSED)
 
 
-def test_edited_user_plan_is_judged(cluster: MemoryCluster) -> None:
+def test_edited_user_plan_is_judged(memory: MemoryCluster) -> None:
     kind, change = KINDS["User"], FieldChange(P512, "iterations=1", "password=hunter2")
     assert kind.field(P512).describe(change.before, change.after) is None
     assert not kind.field(P512).equal(change.before, change.after)
     observed = Observed(CHECKOUT, None, {P512: "hunter2"})
     assert kind.write(observed, {}, {}).spec == {"scram": []}
-    assert judge_deletion(observed, cluster.facts()).risk is Risk.DESTRUCTIVE
+    assert judge_deletion(observed, memory.facts()).risk is Risk.DESTRUCTIVE
 
 
-def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    set_by_hand(cluster, SECOND)
+def test_cause_of_a_refused_login_is_undecided(memory: MemoryCluster, applied: ManifestFile) -> None:
+    set_by_hand(memory, SECOND)
     plan = applied.plan(reading=True)
-    drift = find_drift(plan, applied.load(), read_trail(cluster, AuditSettings(), plan.cluster_id))
+    drift = find_drift(plan, applied.load(), read_trail(memory, AuditSettings(), plan.cluster_id))
     (field,) = drift.resources[0].fields
     assert field.change.before == "iterations=8192,password=changed"
     assert field.history is not None
@@ -322,10 +299,10 @@ def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: 
     assert "the password, or the variable or file" in str(describe_field_since(CHECKOUT, field))
 
 
-def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, applied: ManifestFile) -> None:
+def test_deleted_user_is_restored_without_password(memory: MemoryCluster, applied: ManifestFile) -> None:
     applied.edit("spec:\n", "spec:\n  state: absent\n")
     run = applied.apply("User/checkout:credential-removal")
-    log = read_record(cluster, AuditSettings())
+    log = read_record(memory, AuditSettings())
     undone = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
     (note,) = undone.notes
     assert "Kafka does not return passwords" in note
@@ -337,12 +314,12 @@ def test_deleted_user_is_restored_without_password(cluster: MemoryCluster, appli
     ("name", "variable"), [("checkout", "CHECKOUT_PASSWORD"), ("1.a-b ü", "_1_A_B___PASSWORD")]
 )
 def test_imported_user_has_password_reference(
-    tmp_path: Path, cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+    tmp_path: Path, memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
 ) -> None:
     monkeypatch.setenv("CHECKOUT", FIRST)
     ref = ResourceRef("User", name)
-    cluster.execute([SetCredentials(ref, {P512: "iterations=8192,password=${env:CHECKOUT}"})])
-    read = cluster.observe((), lambda _: True, kinds=KINDS)
+    memory.execute([SetCredentials(ref, {P512: "iterations=8192,password=${env:CHECKOUT}"})])
+    read = memory.observe((), lambda _: True, kinds=KINDS)
     imported = make_import(read, Selection(kinds=tuple(KINDS)), {}, Context(), ImportLayout(tmp_path))
     assert f'password: "${{env:{variable}}}"' in imported.files[0].text
     assert json.loads(build_live_manifest(read.resources[ref]).to_json())["spec"] == {

@@ -79,9 +79,7 @@ def test_plug_in_function_registers_rules(plugged: Callable[..., Call]) -> None:
     assert "ACME-1" in plugged(module, "validate", point="acme_rules:register").needs(0).out
 
 
-def test_plug_in_rules_are_listed_explained_and_waived(
-    plugged: Callable[..., Call], project: Project
-) -> None:
+def test_plug_in_rules_are_explained_and_waived(plugged: Callable[..., Call], project: Project) -> None:
     module = IMPORTS + OWNED
     assert "ACME-1  warning  A topic has no owner." in plugged(module, "rules").needs(0).out
     explained = plugged(module, "rules", "acme-1").needs(0).out

@@ -6,7 +6,7 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform import rules
 from tests.support.plans.pasting import WORDS, check_suggestion
 from tests.support.plans.rules import Row, check_rule, describe_findings, write_catalogue
-from tests.unit.rules.rows import access, changes, groups, health, skew, subjects, succession, topics
+from tests.unit.rules.rows import access, changes, groups, health, skew, succession, topics
 
 ROWS: list[Row] = [
     *topics.ROWS,
@@ -15,7 +15,7 @@ ROWS: list[Row] = [
     *changes.ROWS,
     *skew.ROWS,
     *access.ROWS,
-    *subjects.ROWS,
+    *access.SUBJECTS,
     *succession.ROWS,
 ]
 NAMED = {code: [row for row in ROWS if row.code == code and row.name] for code in rules.RULES}

@@ -228,11 +228,9 @@ TWO_OF_THREE = declare_topic("a", 1, 3, min_insync_replicas="2")
 BOTH = declare_topic("a", 1, 2, min_insync_replicas="2")
 LOWER = change_field("replicationFactor", 3, 2)
 RAISE = change_field(MIN_ISR, "1", "2")
-TWO_OF_ONE, CUT_TO_1 = (
-    declare_topic("a", 1, 1, min_insync_replicas="2"),
-    change_field("replicationFactor", 3, 1),
-)
-THREE_OF_TWO, RAISE_TO_3 = declare_topic("a", 1, 2, min_insync_replicas="3"), change_field(MIN_ISR, "1", "3")
+TWO_OF_ONE = declare_topic("a", 1, 1, min_insync_replicas="2")
+CUT_TO_1 = change_field("replicationFactor", 3, 1)
+FOUR, RAISE_TO_4 = declare_topic("a", 1, 3, min_insync_replicas="4"), change_field(MIN_ISR, "1", "4")
 WITHOUT_3 = change_field("placement", "1:2:3", "1:2")
 ADDED = (change_field("replicationFactor", 1, 3), change_field("placement", "1", "1:2:3"), RAISE)
 JOINED = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
@@ -241,9 +239,7 @@ FROM_UNKNOWN = change_field(MIN_ISR, None, "2")
 
 WRITES: list[Row] = [
     trips("KF409 fewer replicas", build_acknowledged(TWO_OF_ONE, CUT_TO_1), "a error replicationFactor"),
-    trips(
-        "KF409 a raised minimum", build_acknowledged(THREE_OF_TWO, RAISE_TO_3, isr=(1,)), f"a error {MIN_ISR}"
-    ),
+    trips("KF409 a raised minimum", build_acknowledged(FOUR, RAISE_TO_4, isr=(1,)), f"a error {MIN_ISR}"),
     trips("KF409 one in sync", ONE_IN_SYNC, f"a error {MIN_ISR}"),
     trips("KF409", build_acknowledged(BOTH, LOWER, WITHOUT_3, isr=(1, 3)), "a error replicationFactor"),
     trips("KF409", build_acknowledged(TWO_OF_THREE, FROM_UNKNOWN, isr=(1,)), f"a error {MIN_ISR}"),
@@ -262,6 +258,8 @@ WRITES: list[Row] = [
         build_acknowledged(TWO_OF_THREE, change_field(MIN_ISR, "3", "2"), isr=(1,)),
         build_acknowledged(TWO_OF_ONE, change_field("placement", "1", "2"), isr=(1,), replicas=(1,)),
         # What is not known is not compared.
+        replace(ONE_IN_SYNC, desired=()),
+        build_acknowledged(declare_topic("a", 1, 1), CUT_TO_1, isr=(1,)),
         replace(ONE_IN_SYNC, facts=None),
         replace(ONE_IN_SYNC, facts=Facts("c").add_part(ReplicaFacts(layout=Layout((), {})))),
         build_acknowledged(declare_topic("a", 1, 1, min_insync_replicas="x"), CUT_TO_1, isr=(1,)),

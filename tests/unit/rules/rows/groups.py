@@ -118,9 +118,7 @@ def beating(protocol: str, session: int | None, beat: int | None, default: int |
     return scene(group(protocol=protocol, **spec), facts=facts)
 
 
-def fetching(
-    partitions: int, expected: int, brokers: int | None = None, wait: int | None = None
-) -> RuleContext:
+def fetch(partitions: int, expected: int, brokers: int | None = None, wait: int | None = None) -> RuleContext:
     client = {} if wait is None else {"fetch.max.wait.ms": str(wait)}
     return scene(declare_topic("orders", partitions), members(expected, client=client), brokers=brokers)
 
@@ -169,17 +167,13 @@ TIMES: list[Row] = [
         scene(group(protocol="consumer", client={"session.timeout.ms": "1"})),
         scene(group(config={"consumer.session.timeout.ms": "1"})),
     ),
-    trips("KF207 6 brokers", fetching(600, 50, 6), "g info members.expected"),
-    trips("KF207 2 brokers each", fetching(500, 250, 6), "g info members.expected"),
-    trips("KF207 unknown brokers", fetching(500, 250), "g info members.expected"),
-    trips("KF207", fetching(600, 50, 5), "g info members.expected"),
-    trips("KF207 a shorter wait", fetching(600, 10, 6, 100), "g info client.fetch.max.wait.ms"),
+    trips("KF207 6 brokers", fetch(600, 50, 6), "g info members.expected"),
+    trips("KF207 2 brokers each", fetch(500, 250, 6), "g info members.expected"),
+    trips("KF207 unknown brokers", fetch(500, 250), "g info members.expected"),
+    trips("KF207", fetch(600, 50, 5), "g info members.expected"),
+    trips("KF207 a shorter wait", fetch(600, 10, 6, 100), "g info client.fetch.max.wait.ms"),
     *is_quiet(
-        "KF207",
-        fetching(600, 50, 6, 1000),
-        fetching(600, 49, 5),
-        fetching(60, 1000, 3),
-        fetching(600, 600, 6, 501),
+        "KF207", fetch(600, 50, 6, 1000), fetch(600, 49, 5), fetch(60, 1000, 3), fetch(600, 600, 6, 501)
     ),
 ]
 

@@ -23,11 +23,9 @@ def cluster(*partitions: PartitionState, brokers: int = 3, **changes: Any) -> He
     return replace(sound, **changes)
 
 
-def part(
-    number: int, leader: int | None, *isr: int, name: str = "a", replicas: str = "123"
-) -> PartitionState:
+def part(index: int, leader: int | None, *isr: int, name: str = "a", replicas: str = "123") -> PartitionState:
     """Build a partition of topic a on brokers 1, 2 and 3."""
-    return PartitionState(name, number, leader, tuple(map(int, replicas)), isr or tuple(map(int, replicas)))
+    return PartitionState(name, index, leader, tuple(map(int, replicas)), isr or tuple(map(int, replicas)))
 
 
 SOUND = cluster(part(0, 1), part(1, 2, replicas="231"), part(2, 3, replicas="312"))
@@ -243,7 +241,6 @@ TRANSACTIONS: list[Row] = [
     *is_quiet("KF311", *map(open_for, (0, 60_000, 60_000 + GRACE_MS - 1))),
 ]
 
-CODES = [f"KF3{number:02}" for number in range(1, 14)]
 ROWS: list[Row] = [
     *AVAILABILITY,
     *DECLARED,
@@ -251,9 +248,9 @@ ROWS: list[Row] = [
     *TRANSACTIONS,
     *(
         row
-        for code in CODES
+        for number in range(1, 14)
         for row in is_quiet(
-            code,
+            f"KF3{number:02}",
             scene(brokers=3, health=SOUND),
             scene(brokers=3, health=Health(1, SOUND.brokers)),
             scene(brokers=3),

@@ -18,6 +18,10 @@ def declare_successor(name: str, predecessor: str, retention_ms: str | None = No
 
 
 OLD, NEW = declare_topic("orders.v1"), declare_successor("orders.v2", "orders.v1")
+SECOND, MISSPELT = declare_successor("b", "orders.v1"), declare_successor("b", "order.v1")
+CIRCLE = (declare_successor("a", "b"), declare_successor("b", "a"))
+MONTH = living(build_observed("orders.v1", retention_ms="2592000000"))
+STUCK = (GroupProgress("g", GroupStage.STOPPED, 1200), GroupProgress("h", GroupStage.MOVED))
 READER = Group("g", "classic", "Empty", positions=(Position("orders.v1", 0, 4),))
 
 
@@ -42,11 +46,7 @@ def follow(*groups: GroupProgress, obstacle: str = "") -> RuleContext:
 
 
 ROWS: list[Row] = [
-    trips(
-        "KF314 stuck",
-        follow(GroupProgress("g", GroupStage.STOPPED, 1200), GroupProgress("h", GroupStage.MOVED)),
-        "orders.v2 warning succeeds",
-    ),
+    trips("KF314 stuck", follow(*STUCK), "orders.v2 warning succeeds"),
     trips(
         "KF314 under way",
         follow(GroupProgress("g", GroupStage.READY), obstacle="orders.v1 received records"),
@@ -55,44 +55,23 @@ ROWS: list[Row] = [
     trips("KF314 over", follow(), "orders.v2 info succeeds"),
     *is_quiet("KF314", scene(OLD, NEW)),
     trips("KF118 itself", scene(declare_successor("a", "a")), "a error succeeds"),
-    trips(
-        "KF118 two",
-        scene(OLD, NEW, declare_successor("b", "orders.v1")),
-        "orders.v2 error succeeds",
-        "b error succeeds",
-    ),
-    trips(
-        "KF118",
-        scene(declare_successor("a", "b"), declare_successor("b", "a")),
-        "a error succeeds",
-        "b error succeeds",
-    ),
-    trips(
-        "KF118 a typing error",
-        scene(OLD, declare_successor("b", "order.v1"), facts=Facts("c")),
-        "b error succeeds",
-    ),
+    trips("KF118 two", scene(OLD, NEW, SECOND), "orders.v2 error succeeds", "b error succeeds"),
+    trips("KF118", scene(*CIRCLE), "a error succeeds", "b error succeeds"),
+    trips("KF118 a typing error", scene(OLD, MISSPELT, facts=Facts("c")), "b error succeeds"),
     trips("KF118 gone", scene(NEW, facts=Facts("c")), "orders.v2 info succeeds"),
-    trips("KF118 offline", scene(OLD, declare_successor("b", "order.v1")), "b info succeeds"),
+    trips("KF118 offline", scene(OLD, MISSPELT), "b info succeeds"),
     *is_quiet(
         "KF118",
         scene(OLD, NEW),
         scene(absent("orders.v1"), NEW),
         scene(NEW, facts=Facts("c"), inventory=inventory("orders.v1")),
     ),
-    trips(
-        "KF119 a retention",
-        scene(OLD, NEW, live=living(build_observed("orders.v1", retention_ms="2592000000"))),
-        "orders.v2 warning succeeds",
-    ),
+    trips("KF119 a retention", scene(OLD, NEW, live=MONTH), "orders.v2 warning succeeds"),
     *is_quiet(
         "KF119",
         scene(OLD, NEW, live=living(build_observed("orders.v1"))),
-        scene(
-            declare_successor("orders.v2", "orders.v1", retention_ms="1000"),
-            live=living(build_observed("orders.v1", retention_ms="2592000000")),
-        ),
-        scene(OLD, live=living(build_observed("orders.v1", retention_ms="2592000000"))),
+        scene(declare_successor("orders.v2", "orders.v1", retention_ms="1000"), live=MONTH),
+        scene(OLD, live=MONTH),
     ),
     trips("KF120 unread", read(), "orders.v1 error"),
     trips("KF120 recent", read(committed=10, recent="it has records of the last 7d"), "orders.v1 error"),

@@ -56,9 +56,7 @@ NAMES: list[Row] = [
         "a_b error metadata.name",
     ),
     trips("KF102 one exists", build_names("a.b.c", live=("a_b.c", "other")), "a.b.c error metadata.name"),
-    trips(
-        "KF102 one is to be deleted", scene(*DELETED, inventory=inventory("a_b")), "a.b error metadata.name"
-    ),
+    trips("KF102 one is deleted", scene(*DELETED, inventory=inventory("a_b")), "a.b error metadata.name"),
     trips(
         "KF102 both exist",
         build_names("a.b", live=("a.b", "a_b"), facts=Facts("c")),

@@ -72,7 +72,7 @@ class PathAsLocation:
     def nearest(self, keys: Sequence[str | int]) -> Location:
         return Location(".".join(map(str, keys)))
 
-    def find_layer(self, _path: str) -> str:
+    def find_layer(self, _path: str) -> str | None:
         return ""
 
 

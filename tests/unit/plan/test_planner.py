@@ -1,12 +1,14 @@
 """The planner: what it plans, what it refuses, and the traps that other tools fell into."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.model import (
+    BEING_CREATED,
     Delete,
     Desired,
     Facts,
@@ -28,13 +30,16 @@ from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import plan_from
 from kafkaform.plan.policy import Policy
+from kafkaform.plan.risk_assessment import foresee
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import DeleteTopic
 from kafkaform.resources.values import fields_of
 from tests.support.plans.risk import render_catalogue
-from tests.support.plans.scenes import judge_by
+from tests.support.plans.rules import PathAsLocation
+from tests.support.plans.scenes import declare_reader, group_ref, judge_by
 
 DAY = 86_400_000
 DEFAULTS: dict[str, str | None] = {
@@ -111,6 +116,8 @@ def test_delete_needs_consent() -> None:
     for second in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
         assert plan_change(tombstone(allow={second: "unused"}), live()).status is Status.NEEDS_CONSENT
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
+    saved = build_plan([tombstone()], live())
+    assert judge_again(saved, replace(live(), uid="id-u")) == saved, "the apply refuses it"
 
 
 def test_deletion_without_id_needs_second_consent() -> None:
@@ -128,6 +135,8 @@ def test_deletion_without_id_needs_second_consent() -> None:
         assert (refused.status, refused.reason) == (Status.REFUSED, f"{hazard} is forbidden on this cluster")
 
 
+CUT: Values = {"retention.ms": "5"}
+CUTS: Values = {**CUT, "retention.bytes": "5"}
 TWO_HAZARDS: Values = {"retention.ms": "1", "unclean.leader.election.enable": "true"}
 
 
@@ -144,6 +153,13 @@ def test_consents_keep_their_reasons() -> None:
     two = live({"partitions": 2})
     refused = build_plan([declare({"partitions": 1})], two)
     assert judge_again(refused, two, allow=(Grant.parse("destructive"),)) == refused
+    assert "id-t" in str(refused.changes[0].remedy), "a recreation names it"
+
+
+def test_saved_plan_keeps_consents_of_applied_changes() -> None:
+    desired = [declare(CUT, name, allow={"retention-cut from 7d": name}) for name in ("t", "u")]
+    plan = build_plan(desired, live(), live(name="u"))
+    assert [c.reason for c in judge_again(plan, live(CUT), live(name="u")).consents] == ["t", "u"]
 
 
 EXTRA: Values = {"retention.ms": str(30 * DAY), "segment.ms": "5"}
@@ -180,6 +196,7 @@ def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
     [
         (declare, "id-t", [Recreate], []),
         (declare, None, [], ["KF445"]),
+        (declare, "id-u", [], []),
         (tombstone, "id-t", [Delete], []),
         (tombstone, None, [Delete], []),
     ],
@@ -236,16 +253,36 @@ def test_invisible_topic_is_never_created(desired: Desired) -> None:
     assert plan.unknown == (ref(),)
     (found,) = plan.diagnostics
     assert (found.code, found.severity, found.location) == ("KF410", Severity.ERROR, PLACE)
-    assert "Topic/t is not visible to this account: not authorised" in found.message
 
 
-CUT: Values = {"retention.ms": "5"}
+INVISIBLE: dict[str, tuple[str, str, frozenset[str]]] = {
+    "without a right": ("t", "not authorised", frozenset()),
+    "to a declared super user": ("t", "not authorised", frozenset({"User:me"})),
+    "one of the brokers": ("t", BEING_CREATED, frozenset()),
+    "two of the brokers": ("tu", BEING_CREATED, frozenset()),
+}
+
+
+def test_invisible_topic_messages_match_golden(golden: SnapshotAssertion) -> None:
+    messages = {}
+    for row, (names, why, super_users) in INVISIBLE.items():
+        facts = FACTS.add_part(AuthorizerSettings(super_users or None, principal="User:me"))
+        observation = build_reading(invisible={ref(name): why for name in names})
+        (found,) = plan_from([declare(name=name) for name in names], observation, facts).diagnostics
+        messages[row] = f"{found.message} ({found.suggestion}) {found.ref}"
+    assert render_catalogue(messages) == golden(name="invisible.txt")
+
+
 IDLE: dict[str, tuple[Desired, Values]] = {
     "for what is done": (declare(CUT, allow={"retention-cut from 9ms": "T-1"}), CUT),
     "for another kind": (declare(allow={"offset-recommit": "meant"}), {}),
     "for any value": (declare(CUT, allow={"retention-cut": "hold ended"}), {}),
     "for any value, beside one for this": (
         declare(CUT, allow={"retention-cut": "T-1", "retention-cut from 9ms": "T-2"}),
+        {"retention.ms": "9"},
+    ),
+    "for any value, beside one for the other": (
+        declare(CUTS, allow={"retention-cut": "T-1", "retention-cut from 9ms": "T-2"}),
         {"retention.ms": "9"},
     ),
     "for another value": (
@@ -303,3 +340,35 @@ def test_consent_may_be_for_a_count(count: str, status: Status) -> None:
     allow = {f"partition-increase-compacted from {count}": "T-1"}
     extra = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
     assert plan_change(extra, live({"partitions": 6, "cleanup.policy": "compact"})).status is status
+
+
+VALUES: Values = {"segment.ms": "5", "retention.bytes": "5", "flush.ms": None, "replicationFactor": 2}
+EVENTS = "profile/events"
+
+
+@pytest.mark.parametrize(
+    ("layers", "layer"),
+    [
+        ({"segment.ms": ""}, ""),
+        ({"segment.ms": EVENTS}, EVENTS),
+        ({"segment.ms": EVENTS, "retention.bytes": ""}, ""),
+        ({"segment.ms": EVENTS, "retention.bytes": "profile/other"}, ""),
+        ({"segment.ms": EVENTS, "retention.bytes": None}, EVENTS),  # chosen, as the brokers of partitions are
+        ({"segment.ms": EVENTS, "flush.ms": None}, ""),  # removed, as no layer has it
+        ({"segment.ms": EVENTS, "replicationFactor": ""}, EVENTS),  # deferred
+    ],
+)
+def test_change_of_one_layer_is_located_there(layers: Mapping[str, str | None], layer: str) -> None:
+    class InLayers(PathAsLocation):
+        def find_layer(self, path: str) -> str | None:
+            return layers[path.removeprefix("config.")]
+
+    desired = replace(declare({path: VALUES[path] for path in layers}), locations=InLayers())
+    planned = plan_change(desired, live({"flush.ms": "7"}))
+    assert (planned.layer, planned.location) == (layer, Location("config.segment.ms") if layer else PLACE)
+
+
+def test_deleted_group_reads_no_topic() -> None:
+    groups = [declare_reader("a"), Desired(group_ref("gone"), None, Intent(spec={"topics": ["a"]}))]
+    facts = foresee((), groups, build_reading(), FACTS)
+    assert facts.get(UsageFacts).readers == {"g": ("a",)}

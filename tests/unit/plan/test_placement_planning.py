@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.apply.executor import ApplyOptions, apply
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.model import FieldChange, Status
@@ -18,6 +20,7 @@ from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
+from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
@@ -28,8 +31,10 @@ from tests.support.plans.scenes import (
     create_topic,
     declare_placement,
     declare_topic,
+    judge_saved,
     list_statuses,
     plan_for,
+    save_plan,
     topic,
 )
 
@@ -90,6 +95,8 @@ def test_brokers_without_placement_support_place_new_partitions() -> None:
     assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
     message = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
     assert find_message(plan, "KF441") == message
+    listed = declare_placement(declare_topic("a", 5, 2), "static", "1:2,2:3,1:2,2:3,3:1")
+    assert "(INVALID_REQUEST)" in find_refusal(plan_for(cluster, listed))
 
 
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
@@ -139,6 +146,9 @@ def test_copied_bytes_of_topics_are_added(memory: MemoryCluster) -> None:
     assert list_codes(narrow(plan, ["Topic/a"])) == []
     assert list_codes(narrow(plan, ["Topic/*"])) == ["KF429"]
     assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
+    slow = ClusterSettings("prod", ClientProperties(), moves=MoveOptions(throttle=1_000_000))
+    now = find_message(judge_saved(save_plan(plan), memory, target=slow).plan, "KF429")
+    assert now == message.replace("about 40 seconds at 50 MB/s", "about 33 minutes at 1 MB/s")
 
 
 def test_foreign_reassignment_of_topic_refuses_change(memory: MemoryCluster) -> None:

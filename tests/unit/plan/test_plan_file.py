@@ -330,6 +330,7 @@ def test_plan_file_problem_messages_match_golden(golden: SnapshotAssertion) -> N
         "missing": json.dumps({key: value for key, value in build_document().items() if key != "commit"}),
         "unknown key": json.dumps(edit_document((("extra",), 1))),
         "edited": json.dumps(edit_document((("summary", "refused"), 0))),
+        "edited fields": json.dumps(edit_document((("changes", 1, "fields", 0, "after"), 9))),
         "resource twice": seal(edit_document((("changes",), [change, change]))),
         "field twice": seal(edit_document((("changes", 0), repeated))),
         "unknown kind": seal(edit_document((("unmanaged", 0, "kind"), "Quota"))),
@@ -429,4 +430,5 @@ def test_non_utf_8_file_name_is_escaped() -> None:
     control = replace(change, location=Location("a\x7f.yaml", 3))
     assert "\x7f" not in plan_to_json(replace(PLAN, changes=(control,)), HEADER)
     # Reports for programs keep the bytes of the name.
-    assert format_json({"file": odd}) == f'{{\n  "file": "{odd}"\n}}\n'
+    for name in (odd, "é"):
+        assert format_json({"file": name}) == f'{{\n  "file": "{name}"\n}}\n'

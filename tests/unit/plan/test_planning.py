@@ -12,13 +12,31 @@ from kafkaform.cli.plan import exit_code
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Costs, Settings
-from kafkaform.core.errors import ClusterError, KafkaformError, OutcomeUnknown, PermissionDenied, Unreachable
-from kafkaform.core.model import Create, Delete, Desired, Observation, ResourceRef, Severity, Status, Update
+from kafkaform.core.errors import (
+    ClusterError,
+    KafkaformError,
+    NotOffered,
+    OutcomeUnknown,
+    PermissionDenied,
+    Unreachable,
+)
+from kafkaform.core.model import (
+    Create,
+    Delete,
+    Desired,
+    Intent,
+    Observation,
+    ResourceRef,
+    Severity,
+    Status,
+    Update,
+)
 from kafkaform.core.operations import Operation
-from kafkaform.core.plans import CostChange
+from kafkaform.core.plans import AffectedConsumer, CostChange
 from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
 from kafkaform.plan import validation
+from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.summary import describe_cost
@@ -40,6 +58,7 @@ from tests.support.plans.scenes import (
     group_ref,
     list_statuses,
     plan_for,
+    save_plan,
     topic,
 )
 
@@ -143,9 +162,17 @@ def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
 def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error: ClusterError) -> None:
     objecting = override(memory, validate=lambda operations: [error] * len(operations))
-    plan = plan_for(objecting, declare_topic("a"), declare_topic("b"))
-    assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys("ab", Status.PLANNED), False)
-    assert [d.code for d in plan.diagnostics] == ["KF414"]
+    for names in ("a", "ab"):
+        plan = plan_for(objecting, *map(declare_topic, names))
+        assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys(names, Status.PLANNED), False)
+        assert [d.code for d in plan.diagnostics] == ["KF414"]
+
+
+def test_operation_that_no_broker_offers_is_refused(memory: MemoryCluster) -> None:
+    objection = NotOffered("topics")
+    objecting = override(memory, validate=lambda operations: [objection] * len(operations))
+    (change,) = plan_for(objecting, declare_topic("a")).changes
+    assert (change.status, change.reason) == (Status.REFUSED, objection.message)
 
 
 def test_plan_does_not_need_sizes(memory: MemoryCluster) -> None:
@@ -221,6 +248,32 @@ def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
     assert "KF419" in {note.code for note in plan.diagnostics}
 
 
+def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:
+    def declare_team(desired: Desired, name: str, team: str, *topics: str) -> Desired:
+        intent = Intent(labels={"team": team}, spec={"topics": list(topics)})
+        return replace(desired, ref=ResourceRef(desired.ref.kind, name), intent=intent)
+
+    create_topic(memory, "same")
+    group = Desired(group_ref(), {})
+    desired = [
+        declare_team(declare_topic("", min_insync_replicas="4"), "changes", "checkout"),
+        declare_team(declare_topic(""), "same", "platform"),
+        declare_team(group, "both", "analytics", "same", "changes"),
+        declare_team(group, "none", "platform", "same"),
+        declare_team(replace(group, state=None), "gone", "platform", "changes"),
+    ]
+    plan = build_plan(Request(desired), memory, Settings(rules={"KF109": "warning"}), None)
+    assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
+    assert plan.readers == (AffectedConsumer(group_ref("both"), ("changes",), "analytics"),)
+    assert save_plan(plan).readers == plan.readers
+    assert narrow(plan, ["Topic/other"]).readers == ()
+    about = {(found.code, str(found.ref)) for found in plan.diagnostics}
+    assert {("KF109", "Topic/changes"), ("KF420", "ConsumerGroup/both")} <= about
+    assert save_plan(plan).diagnostics == plan.diagnostics
+    part = narrow(plan, ["ConsumerGroup/both"])
+    assert {str(found.ref) for found in part.diagnostics} == {"ConsumerGroup/both"}
+
+
 def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
@@ -228,10 +281,12 @@ def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) ->
     cut = [declare_topic(name, retention_ms=DAY, allow={"retention-cut": "T-1"}) for name in names[:5]]
     desired = [*cut, *(declare_topic(name, 6, retention_ms=WEEK) for name in names[5:])]
     create_topic(memory, "other", 3)
-    refused = plan_for(memory, *desired, declare_topic("other", 2)).select_by_status(Status.REFUSED)
+    watched = Watched(memory)
+    refused = plan_for(watched, *desired, declare_topic("other", 2)).select_by_status(Status.REFUSED)
     # What cannot be done keeps its own reason.
     expected = {**dict.fromkeys(names[:5], True), "other": False}
     assert {change.ref.name: "KF404" in (change.reason or "") for change in refused} == expected
+    assert [{live.ref.name for live in weighed} for weighed in watched.weighed] == [{*expected}]
 
 
 GB = 10**9

@@ -121,6 +121,11 @@ def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
     # A plan that does not say it is taken for the worst.
     silent = replace(plan, changes=(replace(find_change(plan), keyed=None),))
     assert find_change(judge_again(silent, memory)).status is Status.REFUSED
+    # No other hazard of a disruptive change needs consent.
+    waits = plan_for(memory, declare_topic("t", 2, flush_ms="5"))
+    assert find_change(waits).change.fields[0].assessment.hazard == "flush-interval"  # type: ignore[union-attr]
+    claimed = claim_risk(waits, RiskAssessment(Risk.DISRUPTIVE, "replica-move"))
+    assert find_change(judge_again(claimed, memory)).status is Status.PLANNED
 
 
 @pytest.mark.parametrize(("days", "status"), [(1, Status.REFUSED), (60, Status.PLANNED)])
@@ -175,7 +180,7 @@ def test_blast_radius_applies_to_whole_plan_only(memory: MemoryCluster) -> None:
     part = save_plan(build_plan(replace(request, subset=True), memory, Settings(rules=QUIET), None))
     assert part.subset
     assert {c.status for c in judge_again(part, memory).changes} == {Status.PLANNED}
-    assert narrow(plan, ["Topic/t00"]).subset
+    assert [narrow(plan, [glob]).subset for glob in ("Topic/t00", "*")] == [True, False]
     assert narrow(part, ["*"]).subset
 
 

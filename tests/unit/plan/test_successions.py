@@ -475,6 +475,13 @@ def test_denial_stays_with_a_predecessor_that_stays(
     assert "it stays until the deletion of Topic/old is applied" in str(plan.changes[1].reason)
 
 
+def test_opening_does_not_wait_for_other_changes(closed: MemoryCluster, tmp_path: Path) -> None:
+    declared = load_closing(tmp_path, False)
+    cut = [replace(each, state={**(each.state or {}), "config.retention.ms": "1"}) for each in declared[:1]]
+    statuses = [("Topic/old", Status.NEEDS_CONSENT), ("Access/User:*", Status.PLANNED)]
+    assert list_changes(plan_for(closed, *cut, *declared[1:])) == statuses
+
+
 @pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
 def test_nothing_is_opened_without_acls(
     cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str

@@ -1,6 +1,7 @@
 """Tests of placement in plans for a cluster of three racks, and of the obstacles to it."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.model import FieldChange, Status
+from kafkaform.core.model import FieldChange, Observation, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan
@@ -165,7 +166,16 @@ def test_unreadable_layout_defers_replica_fields_only(memory: MemoryCluster) -> 
     for name in ("a", "b"):
         laid_out(memory, name, ((1,), (2,)))
     static = declare_placement(declare_topic("b", 2, 1), "static", "1,3")
-    blind = override(memory, layout=fail(Unreachable("no answer in time")))
+
+    def observe(*arguments: Any, **options: Any) -> Observation:
+        found = memory.observe(*arguments, **options)
+        live = {
+            ref: replace(each, live=each.live if ref == topic("a") else None)
+            for ref, each in found.resources.items()
+        }
+        return replace(found, resources=live)
+
+    blind = override(memory, layout=fail(Unreachable("no answer in time")), observe=observe)
     plan = plan_for(blind, declare_topic("a", 4, 2, min_insync_replicas="2"), static)
     assert list_codes(plan) == ["KF423"]
     assert list_statuses(plan) == {"a": Status.PLANNED, "b": Status.REFUSED}

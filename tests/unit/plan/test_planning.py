@@ -1,6 +1,8 @@
 """Making a plan: which cluster, what rules and brokers say, groups beside their topics, and prices."""
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -8,10 +10,11 @@ from typing import Any
 import pytest
 
 from kafkaform.apply.executor import ApplyOptions, apply
+from kafkaform.audit.journal import open_journal
 from kafkaform.cli.plan import exit_code
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Costs, Settings
+from kafkaform.config.settings import AuditSettings, ClusterSettings, Costs, Settings
 from kafkaform.core.errors import (
     ClusterError,
     KafkaformError,
@@ -38,12 +41,12 @@ from kafkaform.core.values import replace
 from kafkaform.plan import validation
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
-from kafkaform.plan.planning import Request, build_plan
+from kafkaform.plan.planning import Request, build_plan, make_plan
 from kafkaform.plan.summary import describe_cost
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources.topic.operations import CreateTopic
+from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import HEADER
+from tests.support.plans.audit import ALICE, HEADER, recorded_apply
 from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
@@ -190,7 +193,7 @@ def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
     (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
     assert isinstance(planned.change, Delete)
     assert planned.change.assessment.data_unread
-    assert "3 of 3 partitions could not be read" in planned.change.assessment.reason
+    assert "0 B; 3 of 3 partitions could not be read" in planned.change.assessment.reason
 
 
 def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:
@@ -227,18 +230,91 @@ def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
 
 
 def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_topic(memory, "a")
-    memory.commit("g", {("a", 0): 5})
     naps: list[float] = []
+    lines: list[str] = []
+    create_topic(memory, "a")
+    for name in "ghij":
+        memory.commit(name, {("a", 0): 5})
+    memory.commit("idle", {})
 
     def sleep(seconds: float) -> None:
         naps.append(seconds)
-        memory.commit("g", {("a", 0): 6})
+        memory.commit("g", {("a", 0): 5 + len(naps)})
+
+    def delete_groups(*names: str, reading: bool = False) -> set[str]:
+        desired = [declare_topic("a"), *(Desired(group_ref(name), None) for name in names)]
+        request = Request(desired, reading=reading)
+        plan = build_plan(request, memory, Settings(rules=QUIET), None, tell=lines.append)
+        return {note.code for note in plan.diagnostics}
 
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
-    plan = plan_for(memory, declare_topic("a"), Desired(group_ref(), None))
-    assert "KF407" in {note.code for note in plan.diagnostics}
-    assert len(naps) == 1
+    assert "KF407" in delete_groups(*"ghi", "idle")
+    assert "KF407" in delete_groups(*"ghij")
+    assert [re.findall(r"\b[g-j]\b|idle|…", line) for line in lines] == [[*"ghi"], [*"ghi…"]]
+    delete_groups("g", reading=True)
+    delete_groups("idle")
+    assert len(naps) == 2
+
+
+@pytest.mark.parametrize(
+    ("desired", "dropped", "read"),
+    [
+        ([declare_topic("a", 6)], [], True),
+        (
+            [declare_topic("a", retention_ms="6048000000"), declare_topic("new"), Desired(group_ref(), None)],
+            [],
+            False,
+        ),
+        ([], [topic("a")], True),
+        ([], [topic("gone"), group_ref()], False),
+    ],
+)
+def test_groups_and_sizes_are_read_where_they_matter(
+    memory: MemoryCluster, desired: list[Desired], dropped: list[ResourceRef], read: bool
+) -> None:
+    create_topic(memory, "a")
+    memory.commit("g", {})
+    watched = Watched(memory)
+    result = make_plan(Request(desired, dropped=frozenset(dropped)), watched, Settings(rules=QUIET), None)
+    assert bool(result.context.groups) is read
+    assert len(watched.weighed) == (topic("a") in dropped)
+
+
+AUDITED = ClusterSettings("dev", ClientProperties())
+
+
+def test_recent_offsets_on_record_need_consent(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    assert plan_for(override(memory, read_audit=fail(Unreachable("no"))), target=AUDITED).diagnostics == ()
+    first = plan_for(memory, declare_topic("a"), declare_reader("a"), target=AUDITED)
+    assert recorded_apply(first, memory)[1].complete
+    del memory._contents.groups["g"]
+    again = declare_topic("a", 4), declare_reader("a")
+    assert list_statuses(plan_for(memory, *again, target=AUDITED))["g"] is Status.NEEDS_CONSENT
+    assert recorded_apply(plan_for(memory, absent("a")), memory)[1].complete
+    create_topic(memory, "a")
+    assert list_statuses(plan_for(memory, *again, target=AUDITED))["g"] is Status.PLANNED
+
+
+@pytest.mark.parametrize(
+    ("recreated", "minutes", "status"),
+    [(False, 70, Status.NEEDS_CONSENT), (False, 50, Status.PLANNED), (True, 70, Status.PLANNED)],
+)
+def test_offsets_of_killed_apply_need_consent_after_an_hour(
+    memory: MemoryCluster, recreated: bool, minutes: int, status: Status
+) -> None:
+    uid = create_topic(memory, "a")
+    desired = declare_topic("a")
+    if recreated:
+        desired = replace(desired, intent=Intent(keyed=False, spec={"recreate": uid}))
+    plan = plan_for(memory, desired, declare_reader("a"), allow="destructive")
+    journal = open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE)
+    journal._clock = lambda: datetime.now(UTC) - timedelta(minutes=minutes)
+    journal.intend(plan.changes)
+    if recreated:
+        memory.execute([DeleteTopic(topic("a"), uid)])
+        create_topic(memory, "a")
+    assert list_statuses(plan_for(memory, desired, declare_reader("a"), target=AUDITED))["g"] is status
 
 
 def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
@@ -282,7 +358,8 @@ def test_risky_changes_beyond_blast_radius_are_refused(memory: MemoryCluster) ->
     desired = [*cut, *(declare_topic(name, 6, retention_ms=WEEK) for name in names[5:])]
     create_topic(memory, "other", 3)
     watched = Watched(memory)
-    refused = plan_for(watched, *desired, declare_topic("other", 2)).select_by_status(Status.REFUSED)
+    plan = plan_for(watched, *desired, declare_topic("other", 2), target=AUDITED)
+    refused = plan.select_by_status(Status.REFUSED)
     # What cannot be done keeps its own reason.
     expected = {**dict.fromkeys(names[:5], True), "other": False}
     assert {change.ref.name: "KF404" in (change.reason or "") for change in refused} == expected

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -249,18 +250,21 @@ def test_records_written_during_copy_count(memory: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "status"),
+    ("configs", "changed", "status"),
     [
-        ({"retention_ms": "-1", "retention_bytes": str(160 * MIB), **SEGMENTS}, Status.PLANNED),
-        ({"retention_ms": "600000", "retention_bytes": "-1", **SEGMENTS}, Status.PLANNED),
-        ({"retention_ms": "-1", "retention_bytes": str(320 * MIB)}, Status.REFUSED),
-        ({"retention_ms": "6000000", "retention_bytes": "-1"}, Status.REFUSED),
-        ({"retention_ms": "600000", "cleanup_policy": "compact"}, Status.REFUSED),
+        ({"retention_ms": "-1", "retention_bytes": str(160 * MIB), **SEGMENTS}, {}, Status.PLANNED),
+        ({"retention_ms": "600000", "retention_bytes": "-1", **SEGMENTS}, {}, Status.PLANNED),
+        ({"retention_ms": "-1", "retention_bytes": str(320 * MIB)}, {}, Status.REFUSED),
+        ({"retention_ms": "6000000", "retention_bytes": "-1"}, {}, Status.REFUSED),
+        ({"retention_ms": "600000", "cleanup_policy": "compact"}, {}, Status.REFUSED),
+        ({"retention_ms": "600000", **SEGMENTS}, {"retention_ms": "6000000"}, Status.REFUSED),
+        ({"retention_ms": "600000", **SEGMENTS}, {"flush_ms": "6000000"}, Status.PLANNED),
     ],
 )
 def test_bounded_retention_adds_no_disk_usage(
-    memory: MemoryCluster, configs: dict[str, str], status: Status
+    memory: MemoryCluster, configs: dict[str, Any], changed: dict[str, Any], status: Status
 ) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), **configs)
-    assert list_statuses(plan_for(Written(memory), declare_topic("a", 1, 3), target=SLOW)) == {"a": status}
+    desired = declare_topic("a", 1, 3), declare_topic("busy", 1, 1, **{**configs, **changed})
+    assert list_statuses(plan_for(Written(memory), *desired, target=SLOW))["a"] is status

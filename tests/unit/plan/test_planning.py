@@ -193,7 +193,7 @@ def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
     (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
     assert isinstance(planned.change, Delete)
     assert planned.change.assessment.data_unread
-    assert "0 B; 3 of 3 partitions could not be read" in planned.change.assessment.reason
+    assert "at least 0 B; 3 of 3 partitions could not be read" in planned.change.assessment.reason
 
 
 def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.acl_fields import parse_path, write_path
 from kafkaform.core.acls import EVERYONE, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected, Unreachable
+from kafkaform.core.errors import NotOffered, RequestRejected, Unreachable
 from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
@@ -41,6 +40,7 @@ from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in
+from tests.support.plans.moves import fail
 from tests.support.plans.scenes import (
     QUIET,
     FakeClock,
@@ -117,11 +117,7 @@ def test_group_waits_if_predecessor_is_not_read(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.commit("g", READ_ALL)
-
-    def fail(*_: object, **__: object) -> Mapping[object, object]:
-        raise Unreachable("no leader answers")
-
-    monkeypatch.setattr(cluster, "log_spans", fail)
+    monkeypatch.setattr(cluster, "log_spans", fail(Unreachable("no leader answers")))
     assert plan(cluster).changes == ()
 
 
@@ -212,15 +208,11 @@ def test_saved_succession_is_refused_after_new_records(
 def test_doctor_counts_nothing_as_over_that_it_cannot_read(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> Mapping[object, object]:
-        raise Unreachable("no leader answers")
-
     cluster.commit("g", {**READ_ALL, ("new", 0): 0})
     examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP))
-    monkeypatch.setattr(cluster, "groups", fail)
-    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
-    monkeypatch.setattr(cluster, "observe", fail)
-    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+    for read in ("groups", "observe"):
+        monkeypatch.setattr(cluster, read, fail(Unreachable("no leader answers")))
+        assert "under way" in str([f.message for f in examination.examine(cluster).findings])
 
 
 def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
@@ -228,26 +220,17 @@ def test_principals_that_may_write_are_named_with_their_manifests(cluster: Memor
         return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)
 
     location = Location("access.yaml", 7)
-    paths = [write_path(allow("User:a", "old")), write_path(allow("User:a", "new"))]
+    paths = [write_path(allow("User:a", name)) for name in ("old", "new")]
     access = Desired(ResourceRef("Access", "User:a"), dict.fromkeys(paths, "granted"), location=location)
-    live = (
-        allow("User:a", "old"),
-        allow("User:b", "o", "All", is_prefix=True),
-        allow("User:c", "old", "Read"),
-    )
-    reading = AccessReading(live, AuthorizerSettings())
+    prefixed, reads = allow("User:b", "o", "All", is_prefix=True), allow("User:c", "old", "Read")
+    reading = AccessReading((allow("User:a", "old"), prefixed, reads), AuthorizerSettings())
     (succession,) = add_writers([follow(cluster)], [access], lambda: reading)
-    assert [(each.principal, each.location) for each in succession.writers] == [
-        ("User:a", location),
-        ("User:b", None),
-    ]
+    found = [(each.principal, each.location) for each in succession.writers]
+    assert found == [("User:a", location), ("User:b", None)]
     assert succession.writers[1].right == "All on topics that start with o"
 
-    def fail(error: ClusterError) -> AccessReading:
-        raise error
-
     for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
-        (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
+        (succession,) = add_writers([follow(cluster)], [access], fail(error))
         assert (succession.writers, len(succession.notes)) == ((), notes)
 
 
@@ -374,15 +357,12 @@ def test_closing_needs_consent_and_names_writers(cluster: MemoryCluster, tmp_pat
     plan = plan_for(cluster, *load_closing(tmp_path, True, application))
     (planned,) = plan.changes
     assert (str(planned.ref), planned.missing) == ("Access/User:*", ("access-removal",))
-    line = (
-        (tmp_path / "all.yaml").read_text().splitlines()[planned.location.line - 1 if planned.location else 0]
-    )
-    assert "closeWrites" in line
+    assert planned.location is not None
+    assert "closeWrites" in (tmp_path / "all.yaml").read_text().splitlines()[planned.location.line - 1]
     text = render_plan(plan, width=250).plain
     assert "User:* is denied Write on topic old, which User:a may do now; super users keep it" in text
-    assert [note.code for note in plan.diagnostics if note.ref == ResourceRef("Access", "User:a")] == [
-        "KF609"
-    ]
+    notes = [note.code for note in plan.diagnostics if note.ref == ResourceRef("Access", "User:a")]
+    assert notes == ["KF609"]
 
 
 def test_closing_is_shown_and_drift_finds_its_removal(closed: MemoryCluster, tmp_path: Path) -> None:

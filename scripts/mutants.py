@@ -59,7 +59,7 @@ APPLYING = (
     "resources/test_kind_journeys",
 )
 TESTS = {
-    "plan/difference": (*PLANNING, "plan/test_rebalancing", "inspect/test_resets", "resources/test_access"),
+    "plan/difference": (*PLANNING, "inspect/test_resets", "resources/test_access"),
     "plan/risk_assessment": (*PLANNING, "resources/test_access", "resources/test_subject"),
     "plan/gate": ("plan/test_gate", *PLANNING, "rules/test_rules_suggestions"),
     "plan/conclusion": PLANNING,
@@ -68,7 +68,6 @@ TESTS = {
     "plan/measuring": (
         "plan/test_planning",
         "plan/test_placement_planning",
-        "plan/test_rebalancing",
         "audit/test_audit_recommits",
         "apply/test_recreation",
     ),

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANNING = (
-    "plan/test_rejudging",
     "plan/test_planner",
     "plan/test_planner_properties",
     "plan/test_planning",
@@ -50,9 +49,8 @@ PLANNING = (
 )
 APPLYING = (
     "apply/test_executor",
-    "plan/test_rejudging",
-    "apply/test_recreation",
     "plan/test_planning",
+    "apply/test_recreation",
     "audit/test_audit_trail",
     "apply/test_acknowledged",
     "resources/test_user",
@@ -74,7 +72,7 @@ TESTS = {
     "plan/preconditions": (
         "plan/test_preconditions",
         "apply/test_acknowledged",
-        "plan/test_rejudging",
+        "plan/test_planning",
         "apply/test_executor",
         "apply/test_recreation",
         "resources/test_user",
@@ -82,12 +80,7 @@ TESTS = {
     "apply/executor": (*APPLYING, "apply/test_moves_reassignment"),
     "apply/change_execution": (*APPLYING, "audit/test_audit_recommits", "apply/test_moves_reassignment"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
-    "plan/plan_file": (
-        "plan/test_plan_file",
-        "plan/test_plan_signature",
-        "plan/test_plan_trust",
-        "plan/test_rejudging",
-    ),
+    "plan/plan_file": ("plan/test_plan_file", "plan/test_plan_signature", "plan/test_planning"),
     "core/units": ("core/test_units", "resources/test_topic_risk"),
     "resources/topic/risk": (
         "resources/test_topic_risk",

@@ -33,7 +33,6 @@ from kafkaform.plan.summary import summary_sentence
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
-from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -109,19 +108,13 @@ def test_brokers_without_placement_support_place_new_partitions() -> None:
     plan = plan_for(cluster, declare_topic("a", 4, 2))
     (planned,) = plan.changes
     assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
-    assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
+    operations = KINDS["Topic"].operations(planned.change)
+    assert operations == (AddPartitions(topic("a"), 2, 4),)
+    assert cluster.execute(operations) == [None]
     message = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
     assert find_message(plan, "KF441") == message
     listed = declare_placement(declare_topic("a", 5, 2), "static", "1:2,2:3,1:2,2:3,3:1")
     assert "(INVALID_REQUEST)" in find_refusal(plan_for(cluster, listed))
-
-
-def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
-    """Return the requests of a plan; the possible ones are carried out."""
-    operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
-    for operation in operations:
-        assert isinstance(operation, Reassign) or memory.execute([operation]) == [None]
-    return operations
 
 
 def test_partitions_without_placement_are_placed_by_controller(memory: MemoryCluster) -> None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PLANNING = (
     "plan/test_planner",
-    "plan/test_planner_properties",
     "plan/test_planning",
     "plan/test_placement_planning",
     "plan/test_successions",

@@ -375,13 +375,10 @@ def test_reader_and_schema_refuse_equal_documents(data: st.DataObject) -> None:
         assert fits
 
 
-def test_unknown_schema_is_an_error() -> None:
+def test_unknown_or_invalid_schema_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KafkaformError, match="'nonsense' is not part of this installation") as error:
         load_schema("nonsense")
     assert error.value.hint
-
-
-def test_invalid_schema_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.schema.json").write_text("{", encoding="utf-8")
     monkeypatch.setattr(schema_files, "FOLDERS", (tmp_path,))
     with pytest.raises(KafkaformError, match="cannot read the JSON Schema"):

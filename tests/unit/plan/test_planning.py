@@ -188,14 +188,20 @@ def test_operation_that_no_broker_offers_is_refused(memory: MemoryCluster) -> No
     assert (change.status, change.reason) == (Status.REFUSED, objection.message)
 
 
-def test_plan_does_not_need_sizes(memory: MemoryCluster) -> None:
-    create_topic(memory, "cut", retention_ms=WEEK)
-    blind = override(memory, sizes=fail(PermissionDenied("not yours")))
-    plan = plan_for(blind, declare_topic("cut", retention_ms=DAY))
-    assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
-    assert plan.broker_validated
-    notes = [(d.code, d.message) for d in plan.diagnostics]
-    assert ("KF416", "could not read the sizes of topics: not yours") in notes
+@pytest.mark.parametrize(
+    ("unread", "desired", "status", "code"),
+    [
+        ("sizes", declare_topic("a", retention_ms=DAY), Status.NEEDS_CONSENT, "KF416"),
+        ("groups", declare_topic("a", 6), Status.PLANNED, "KF419"),
+    ],
+)
+def test_plan_does_not_need_sizes_and_groups(
+    memory: MemoryCluster, unread: str, desired: Desired, status: Status, code: str
+) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(override(memory, **{unread: fail(PermissionDenied("not yours"))}), desired)
+    assert (list_statuses(plan), plan.broker_validated) == ({"a": status}, True)
+    assert ["not yours" in found.message for found in plan.diagnostics if found.code == code] == [True]
 
 
 def test_unreadable_data_is_not_judged_as_empty(memory: MemoryCluster) -> None:
@@ -325,13 +331,6 @@ def test_offsets_of_killed_apply_need_consent_after_an_hour(
         memory.execute([DeleteTopic(topic("a"), uid)])
         create_topic(memory, "a")
     assert list_statuses(plan_for(memory, desired, declare_reader("a"), target=AUDITED))["g"] is status
-
-
-def test_plan_does_not_need_groups(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
-    assert [change.status for change in plan.changes] == [Status.PLANNED]
-    assert "KF419" in {note.code for note in plan.diagnostics}
 
 
 def test_plan_names_teams_and_affected_consumers(memory: MemoryCluster) -> None:

@@ -69,6 +69,14 @@ def test_values_are_compared_by_the_types_of_kafka(path: str, saw: str, live: st
     assert find_remaining(Create(A, {path: saw}), observation) == DONE
 
 
+def test_unseen_password_remains_until_it_was_sent() -> None:
+    user, path, live = ResourceRef("User", "u"), "scram.SCRAM-SHA-512", "iterations=8192,password=unknown"
+    change = Update(user, None, (field(path, live, "iterations=8192,password=${env:X}"),))
+    observation = Observation({user: Observed(user, None, {path: live})})
+    assert find_remaining(change, observation) == DONE
+    assert find_remaining(change, observation, unseen_is_open=True) == RemainingChange(change)
+
+
 @pytest.mark.parametrize(
     ("partitions", "least", "left"),
     [

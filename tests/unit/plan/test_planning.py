@@ -172,20 +172,23 @@ def test_missing_alter_right_is_noted_as_optional(memory: MemoryCluster) -> None
     assert "--operation AlterConfigs --topic a" in str(note.suggestion)
 
 
-@pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
-def test_missing_validation_response_is_not_refusal(memory: MemoryCluster, error: ClusterError) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "codes"),
+    [
+        (OutcomeUnknown("no answer in time"), Status.PLANNED, ["KF414"]),
+        (Unreachable("connection lost"), Status.PLANNED, ["KF414"]),
+        (NotOffered("topics"), Status.REFUSED, []),
+    ],
+)
+def test_missing_validation_is_refusal_if_not_offered(
+    memory: MemoryCluster, error: ClusterError, status: Status, codes: list[str]
+) -> None:
     objecting = override(memory, validate=lambda operations: [error] * len(operations))
     for names in ("a", "ab"):
         plan = plan_for(objecting, *map(declare_topic, names))
-        assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys(names, Status.PLANNED), False)
-        assert [d.code for d in plan.diagnostics] == ["KF414"]
-
-
-def test_operation_that_no_broker_offers_is_refused(memory: MemoryCluster) -> None:
-    objection = NotOffered("topics")
-    objecting = override(memory, validate=lambda operations: [objection] * len(operations))
-    (change,) = plan_for(objecting, declare_topic("a")).changes
-    assert (change.status, change.reason) == (Status.REFUSED, objection.message)
+        assert (list_statuses(plan), plan.broker_validated) == (dict.fromkeys(names, status), not codes)
+        assert [d.code for d in plan.diagnostics] == codes
+        assert {change.reason for change in plan.changes} == {None if codes else error.message}
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ TESTS = {
         "resources/test_topic_risk",
         "apply/test_recreation",
         "plan/test_planner",
-        "plan/test_planning_skew",
+        "plan/test_planning",
     ),
     "resources/topic/config_risk": ("resources/test_topic_risk", "plan/test_planner"),
     "rules/changes": ("rules/test_rule_rows",),

@@ -105,6 +105,16 @@ PLAN = Plan(
 )
 
 
+JsonPath = tuple[str | int, ...]
+
+
+def list_places(node: Any, path: JsonPath = ()) -> dict[JsonPath, Any]:
+    """List all values by their paths, the whole among them."""
+    children = node.items() if isinstance(node, dict) else enumerate(node if isinstance(node, list) else ())
+    below = [list_places(child, (*path, key)) for key, child in children]
+    return {path: node, **dict(pair for found in below for pair in found.items())}
+
+
 def build_document(plan: Plan = PLAN, header: PlanHeader = HEADER) -> Any:
     return json.loads(plan_to_json(plan, header))
 
@@ -154,18 +164,10 @@ ADDED_LATER = {
 def test_plan_schema_is_strict() -> None:
     schema = load_schema("plan")
     jsonschema.Draft202012Validator.check_schema(schema)
-
-    def objects(node: object) -> list[dict[str, Any]]:
-        if isinstance(node, list):
-            return [found for item in node for found in objects(item)]
-        if not isinstance(node, dict):
-            return []
-        here = [node] if "object" in json.dumps(node.get("type")) else []
-        return here + [found for item in node.values() for found in objects(item)]
-
-    found = objects(schema)
-    assert len(found) >= 10
-    for node in found:
+    nodes = [node for node in list_places(schema).values() if isinstance(node, dict)]
+    objects = [node for node in nodes if "object" in json.dumps(node.get("type"))]
+    assert len(objects) >= 10
+    for node in objects:
         assert node["additionalProperties"] is False
         assert sorted(node["required"]) == sorted(node["properties"].keys() - ADDED_LATER)
 
@@ -191,15 +193,6 @@ NOT_IN_THE_DIGEST = {
     *("diagnostics[].about.name", "readers[].kind", "readers[].name", "readers[].topics[]", "readers[].team"),
 }
 """What says when, where, by whom and for whom a plan was made, and what was found."""
-
-
-JsonPath = tuple[str | int, ...]
-
-
-def list_places(node: object, path: JsonPath = ()) -> list[JsonPath]:
-    """List the paths of all values, that of the whole among them."""
-    children = node.items() if isinstance(node, dict) else enumerate(node if isinstance(node, list) else ())
-    return [path, *(found for key, child in children for found in list_places(child, (*path, key)))]
 
 
 def build_full_document() -> Any:
@@ -243,7 +236,7 @@ def test_digest_covers_every_member_except_listed() -> None:
     original = build_full_document()
     uncovered: set[str] = set()
     covered: set[str] = set()
-    for path in list_places(original)[1:]:
+    for path in [*list_places(original)][1:]:
         edited = edit_document((path, _tamper_with), document=original)
         name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         if edited != original:

@@ -1,4 +1,4 @@
-"""Making a plan, and judging a saved one again: what rules, brokers and the cluster of the moment say."""
+"""Making a plan, and judging a saved one again: what rules, brokers, measured skew and the cluster say."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.journal import open_journal
@@ -21,6 +22,7 @@ from kafkaform.core.errors import (
     NotOffered,
     OutcomeUnknown,
     PermissionDenied,
+    SkewReportError,
     Unreachable,
 )
 from kafkaform.core.model import (
@@ -29,6 +31,7 @@ from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
+    Diagnostic,
     Intent,
     Observation,
     ResourceRef,
@@ -52,7 +55,9 @@ from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
+from kafkaform.resources.values import fields_of
 from kafkaform.rules.catalogue import ProjectLimits
+from spark_validation.results import Estimate, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
 from tests.support.plans.moves import fail, override
@@ -73,6 +78,17 @@ from tests.support.plans.scenes import (
     plan_for,
     save_plan,
     topic,
+)
+from tests.support.skew.scenes import (
+    FINE,
+    SURE,
+    UNSURE,
+    build_result,
+    declare_policy,
+    empty,
+    hot,
+    report,
+    what_if,
 )
 
 
@@ -602,3 +618,143 @@ def test_unread_data_consent_does_not_cover_readable_data() -> None:
     cut_waits = (Status.NEEDS_CONSENT, ("retention-cut",))
     assert list_missing_consents(judge_again(save_plan(part), memory)) == cut_waits
     assert list_missing_consents(plan_for(memory, declare_cut(UNREAD))) == cut_waits
+
+
+# --- skew ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(memory: MemoryCluster) -> MemoryCluster:
+    """A topic `a` of 3 partitions."""
+    create_topic(memory, "a", 3)
+    return memory
+
+
+def plan_topic(cluster: MemoryCluster, desired: Desired, *results: TopicResult) -> Plan:
+    request = Request([desired], skew=report(*results))
+    return build_plan(request, cluster, Settings(rules={**QUIET, "KF401": "off"}), None)
+
+
+def grow(*, limit: float | None = None, **policy: Any) -> Desired:
+    """Declare that topic `a` goes from 3 to 6 partitions."""
+    limited: Any = {} if limit is None else {"maxPartitionRatio": limit}
+    return declare_policy(partitions=6, **limited, **policy)
+
+
+def read_reason(plan: Plan) -> str:
+    change = find_change(plan).change
+    (field,) = [item for item in fields_of(change) if item.path == "partitions"]
+    return field.assessment.reason
+
+
+def list_skew_findings(plan: Plan) -> list[Diagnostic]:
+    return [diagnostic for diagnostic in plan.diagnostics if diagnostic.code.startswith("KF5")]
+
+
+def list_codes(plan: Plan) -> list[tuple[str, str]]:
+    return [(finding.code, finding.severity.value) for finding in list_skew_findings(plan)]
+
+
+def test_partition_increase_has_predicted_moves_and_ratio(
+    measured: MemoryCluster, snapshot: SnapshotAssertion
+) -> None:
+    result = build_result(ratio=FINE, what_ifs=[what_if(6, Estimate(1.4, 1.35, 1.47)), what_if(9, SURE)])
+    plan = plan_topic(measured, grow(), result)
+    assert read_reason(plan) == snapshot
+    assert find_change(plan).status is Status.PLANNED
+    assert list_codes(plan) == []
+
+
+def test_hot_key_is_named_as_indivisible(measured: MemoryCluster) -> None:
+    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
+    result = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
+    undivided = "one key has 30 % (28 to 32 %), which no partition count divides"
+    assert undivided in read_reason(plan_topic(measured, grow(), result))
+    even = replace(result, causes=build_result().causes)
+    assert "no partition count divides" not in read_reason(plan_topic(measured, grow(), even))
+
+
+def test_safe_increase_has_prediction_as_info(measured: MemoryCluster) -> None:
+    plan = plan_topic(measured, grow(keyed=False), build_result(what_ifs=[what_if(6, FINE)]))
+    change = find_change(plan).change
+    assert fields_of(change)[0].assessment.risk is Risk.SAFE
+    assert read_reason(plan).startswith("as measured, 48.2 % of the sampled keys")
+    assert list_codes(plan) == [("KF508", "info")]
+    assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"
+
+
+WITHHELD = "30 % of the records with a key are on partitions that no known partitioner chose."
+COMMAND = "`kafkaform skew a --what-if 6`"
+
+
+@pytest.mark.parametrize(
+    ("results", "missing", "suggestion"),
+    [
+        ([], "is not in the skew report", COMMAND),
+        ([build_result("b", what_ifs=[what_if(6, FINE)])], "is not in the skew report", COMMAND),
+        ([empty()], "is not in the skew report", COMMAND),
+        ([build_result(what_ifs=[what_if(9, FINE)])], "was not measured for 6", COMMAND),
+        (
+            [replace(build_result(), what_if_withheld=WITHHELD)],
+            f"no prediction holds for it: {WITHHELD.removesuffix('.')}",
+            None,
+        ),
+    ],
+)
+def test_missing_prediction_suggests_command(
+    measured: MemoryCluster, results: list[TopicResult], missing: str, suggestion: str | None
+) -> None:
+    plan = plan_topic(measured, grow(limit=1.0), *results)
+    assert "as measured" not in read_reason(plan)
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF507"]
+    assert (first.severity, first.suggestion) == (Severity.WARNING, suggestion)
+    assert missing in first.message
+    assert find_change(plan).status is Status.PLANNED
+
+
+LIMIT = 2.0
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "status", "said"),
+    [
+        (FINE, SURE, Status.REFUSED, [("KF506", "error")]),
+        (FINE, UNSURE, Status.PLANNED, [("KF506", "warning")]),
+        (FINE, FINE, Status.PLANNED, []),
+        (FINE, Estimate(2.1, 2.0, 2.2), Status.PLANNED, [("KF506", "warning")]),
+        (FINE, Estimate(1.8, 1.7, 2.0), Status.PLANNED, []),
+        # Beyond the limit already: worse is refused, better is let through with a warning.
+        (SURE, Estimate(3.4, 3.1, 3.7), Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
+        (Estimate.exact(4.0), SURE, Status.PLANNED, [("KF506", "warning"), ("KF501", "warning")]),
+        (Estimate.exact(2.4), SURE, Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
+    ],
+)
+def test_increase_certainly_breaking_policy_is_refused(
+    measured: MemoryCluster, now: Estimate, then: Estimate, status: Status, said: list[tuple[str, str]]
+) -> None:
+    plan = plan_topic(measured, grow(limit=LIMIT), build_result(ratio=now, what_ifs=[what_if(6, then)]))
+    assert (find_change(plan).status, list_codes(plan)) == (status, said)
+
+
+def test_refusal_suggests_splitting_of_a_hot_key(measured: MemoryCluster) -> None:
+    keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
+    what_ifs = [what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
+    result = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=what_ifs)
+    change = find_change(plan_topic(measured, grow(limit=LIMIT), result))
+    assert "split the hot key first: no partition count divides it" in str(change.remedy)
+    even = build_result(what_ifs=[what_if(6, SURE)])
+    change = find_change(plan_topic(measured, grow(limit=LIMIT), even))
+    assert "kafkaform skew a --what-if" in (change.remedy or "")
+
+
+def test_increase_is_judged_despite_changed_partition_count(measured: MemoryCluster) -> None:
+    result = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
+    assert find_change(plan_topic(measured, grow(limit=LIMIT), result)).status is Status.REFUSED
+
+
+def test_report_of_another_or_no_cluster_is_refused_or_noted(measured: MemoryCluster) -> None:
+    request = Request([declare_policy()], skew=report(build_result(), cluster_id="other"))
+    with pytest.raises(SkewReportError, match="the skew report is of cluster other, not of memory"):
+        build_plan(request, measured, Settings(), None)
+    request = Request([declare_policy()], skew=report(build_result(), cluster_id=None))
+    assert list_codes(build_plan(request, measured, Settings(rules=QUIET), None)) == [("KF509", "info")]

@@ -280,10 +280,6 @@ def run_rebalance(cluster: MemoryCluster, **asked: object) -> Rebalance:
     return make_rebalance(RebalanceRequest(**asked), cluster, None)  # type: ignore[arg-type]
 
 
-def list_messages(made: Rebalance) -> list[str]:
-    return [found.message for found in made.plan.diagnostics]
-
-
 def places(made: Rebalance) -> dict[str, tuple[str, str]]:
     fields = {planned.ref.name: fields_of(planned.change) for planned in made.plan.changes}
     assert {field.path for changed in fields.values() for field in changed} <= {"placement"}
@@ -322,7 +318,7 @@ def test_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
     laid_out(cluster, "wider", ((1, 2, 3, 4),))
     made = run_rebalance(cluster, remove=frozenset({2}), static=frozenset({"b"}))
     assert made.not_emptied == (2,)
-    unmoved, remaining, static = list_messages(made)
+    unmoved, remaining, static = (found.message for found in made.plan.diagnostics)
     assert "wide, wider stay where they are: partition 0 has 4 replicas" in unmoved
     assert "it holds replicas of b, wide, wider" in remaining
     assert "b: the manifest places every replica" in static

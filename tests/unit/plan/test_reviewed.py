@@ -1,7 +1,5 @@
 """A plan compared with the reviewed one: what stops an apply, and what is a note."""
 
-from collections.abc import Sequence
-
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
@@ -56,10 +54,6 @@ def declare(name: str = "a", /, **state: FieldValue) -> Desired:
 
 def compare_plans(reviewed: Plan, now: Plan, *desired: Desired) -> ReviewComparison:
     return compare((reviewed, HEADER), (now, LATER), desired)
-
-
-def list_differences(reviewed: Plan, now: Plan, *desired: Desired) -> Sequence[str]:
-    return compare_plans(reviewed, now, *desired).differences
 
 
 PARTITIONS = FieldChange("partitions", 3, 6)
@@ -207,6 +201,6 @@ def test_other_environment_is_difference() -> None:
 
 def test_hostile_names_are_printed_on_single_line() -> None:
     hostile = plan(Create(topic("a\n::error::\x1b[2J"), {"config.x\n": "\x1b[31m\n"}))
-    for found in (list_differences(plan(), hostile), list_differences(hostile, plan())):
-        assert found
-        assert all(line.isprintable() for line in found)
+    for found in (compare_plans(plan(), hostile), compare_plans(hostile, plan())):
+        assert found.differences
+        assert all(line.isprintable() for line in found.differences)

@@ -42,7 +42,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import AlterConfigs, Operation
-from kafkaform.core.plans import AffectedConsumer, CostChange, Plan, PlannedChange
+from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
 from kafkaform.core.rights import Right
 from kafkaform.core.values import replace
 from kafkaform.plan import validation
@@ -54,7 +54,7 @@ from kafkaform.plan.summary import describe_cost
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
+from kafkaform.resources.topic.operations import DeleteTopic
 from kafkaform.resources.values import fields_of
 from kafkaform.rules.catalogue import ProjectLimits
 from spark_validation.results import Estimate, TopicResult
@@ -258,13 +258,7 @@ def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     assert read_committed(memory) == {("a", 0): 5}
 
 
-def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
-    memory.commit("g", {})
-    (change,) = build_plan(Request([Desired(group_ref(), None)]), memory, Settings(), None).changes
-    assert change.status is Status.NEEDS_CONSENT
-
-
-def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_of_used_group_is_noted(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
     lines: list[str] = []
     create_topic(memory, "a")
@@ -280,6 +274,7 @@ def test_consumer_using_assign_is_noted(memory: MemoryCluster, monkeypatch: pyte
         desired = [declare_topic("a"), *(Desired(group_ref(name), None) for name in names)]
         request = Request(desired, reading=reading)
         plan = build_plan(request, memory, Settings(rules=QUIET), None, tell=lines.append)
+        assert list_statuses(plan) == dict.fromkeys(names, Status.NEEDS_CONSENT)
         return {note.code for note in plan.diagnostics}
 
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
@@ -398,40 +393,33 @@ GB = 10**9
 TARGET = ClusterSettings("prod", ClientProperties({}), costs=Costs("EUR", 0.5, 0.25))
 
 
-def price(*desired: Desired) -> CostChange:
-    with MemoryCluster() as cluster:
-        cluster.execute([CreateTopic(topic("t"), 4, 3, {})])
-        cluster.fill(topic("t"), 4 * GB)
-        plan = plan_for(cluster, *desired, target=TARGET, prune="t")
-    assert plan.cost is not None
-    return plan.cost
-
-
 @pytest.mark.parametrize(
-    ("desired", "per_month", "replicas", "added", "uncounted"),
+    ("desired", "price", "uncounted"),
     [
         # 12 replicas of 0.25, and 12 GB of 0.5.
-        ((), "-9.00", -12, -12 * GB, 0),
-        ((declare_topic("t", 4, 3),), "0.00", 0, 0, 0),
-        ((declare_topic("t", 8, 3),), "3.00", 12, 0, 0),
-        ((declare_topic("t", 4, 2),), "-3.00", -4, -4 * GB, 0),
-        ((declare_topic("t", 4, 3, retention_bytes=str(GB // 2)),), "-3.00", 0, -6 * GB, 0),
-        ((declare_topic("t", 4, 3, retention_ms="1000"),), "0.00", 0, 0, 1),
-        ((declare_topic("t", 4, 3), declare_topic("new", 6, 3)), "4.50", 18, 0, 1),
+        ((), ("-9.00", -12, -12 * GB), 0),
+        ((declare_topic("t", 4, 3),), ("0.00", 0, 0), 0),
+        ((declare_topic("t", 8, 3),), ("3.00", 12, 0), 0),
+        ((declare_topic("t", 4, 2),), ("-3.00", -4, -4 * GB), 0),
+        ((declare_topic("t", 4, 3, retention_bytes=str(GB // 2)),), ("-3.00", 0, -6 * GB), 0),
+        ((declare_topic("t", 4, 3, retention_ms="1000"),), ("0.00", 0, 0), 1),
+        ((declare_topic("t", 4, 3), declare_topic("new", 6, 3)), ("4.50", 18, 0), 1),
     ],
 )
 def test_plan_is_priced_by_replicas_and_live_sizes(
-    desired: tuple[Desired, ...], per_month: str, replicas: int, added: int, uncounted: int
+    memory: MemoryCluster, desired: tuple[Desired, ...], price: tuple[str, int, int], uncounted: int
 ) -> None:
-    cost = price(*desired)
-    assert (cost.per_month, cost.replicas, cost.bytes) == (per_month, replicas, added)
+    create_topic(memory, "t", 4, 3)
+    memory.fill(topic("t"), 4 * GB)
+    cost = plan_for(memory, *desired, target=TARGET, prune="t").cost
+    assert cost is not None
+    assert (cost.per_month, cost.replicas, cost.bytes) == price
     assert len(cost.uncounted) == uncounted
 
 
-def test_cost_is_in_every_report_and_saved_plan() -> None:
-    with MemoryCluster() as cluster:
-        plan = plan_for(cluster, declare_topic("new", 6, 3), target=TARGET)
-        unpriced = plan_for(cluster, target=replace(TARGET, costs=None))
+def test_cost_is_in_every_report_and_saved_plan(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declare_topic("new", 6, 3), target=TARGET)
+    unpriced = plan_for(memory, target=replace(TARGET, costs=None))
     line = "Costs 4.50 EUR a month (18 more replicas); not counted: the data of 1 new topic"
     assert plan.cost is not None
     assert describe_cost(plan.cost) == line
@@ -470,10 +458,6 @@ def claim_risk(plan: Plan, claimed: RiskAssessment = SAFE) -> Plan:
     return save_plan(replace(plan, changes=(planned,), consents=()))
 
 
-def alter_config(cluster: MemoryCluster, name: str, key: str, value: str) -> None:
-    assert cluster.execute([AlterConfigs(topic(name), {key: value}, ())]) == [None]
-
-
 CUT = declare_topic("t", retention_ms=DAY)
 ELECTION = RiskAssessment(Risk.DESTRUCTIVE, "unclean-election")
 
@@ -500,7 +484,7 @@ def test_cut_that_became_destructive_is_refused(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
     assert find_change(plan).change.fields[0].assessment == SAFE  # type: ignore[union-attr]
-    alter_config(memory, "t", "cleanup.policy", "delete")
+    assert memory.execute([AlterConfigs(topic("t"), {"cleanup.policy": "delete"}, ())]) == [None]
     change = find_change(judge_again(plan, memory))
     assert change.status is Status.REFUSED
     assert "now, as cleanup.policy is delete and segment.ms is 7d, and safe in the plan" in str(change.reason)

@@ -54,15 +54,7 @@ from tests.support.plans.scenes import declare_reader, group_ref, judge_by
 from tests.support.plans.strategies import examples
 
 DAY = 86_400_000
-DEFAULTS: dict[str, str | None] = {
-    "cleanup.policy": "delete",
-    "retention.ms": str(7 * DAY),
-    "retention.bytes": "-1",
-    "min.insync.replicas": "1",
-    "segment.ms": str(7 * DAY),
-    "unclean.leader.election.enable": "false",
-    "compression.type": "producer",
-}
+DEFAULTS = kafka_configs.cluster_defaults({})
 FACTS = Facts("cluster", (Broker(1), Broker(2), Broker(3)), {"Topic": DEFAULTS})
 PLACE = Location("t.yaml", 3, 1)
 
@@ -90,9 +82,12 @@ def tombstone(name: str = "t", **intent: Any) -> Desired:
 
 
 def live(values: Values | None = None, name: str = "t", *, internal: bool = False) -> Observed:
-    own = full(values or {})
-    inherited = {f"config.{key}": value for key, value in DEFAULTS.items()}
-    return Observed(ref(name), f"id-{name}", own, {**inherited, **own}, internal)
+    return replace(build_observed(ref(name), full(values or {})), internal=internal)
+
+
+def build_observed(topic: ResourceRef, own: State) -> Observed:
+    inherited = {CONFIG_PREFIX + key: value for key, value in DEFAULTS.items()}
+    return Observed(topic, f"id-{topic.name}", own, {**inherited, **own})
 
 
 def build_reading(*topics: Observed, **more: Any) -> Observation:
@@ -381,7 +376,6 @@ def test_deleted_group_reads_no_topic() -> None:
 
 T = TypeVar("T")
 
-KAFKA_DEFAULTS = kafka_configs.cluster_defaults({})
 NAMES = ("a", "b", "c", "d.audit")
 # Values as a broker may hold them; all of one line are different to Kafka.
 SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -399,7 +393,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "unclean.leader.election.enable": ("true", "False"),
 }
 Situation = tuple[list[Desired], Observation]
-KNOWN = Facts("c", config_defaults={"Topic": KAFKA_DEFAULTS})
+KNOWN = Facts("c", config_defaults={"Topic": DEFAULTS})
 THROTTLED = CONFIG_PREFIX + "leader.replication.throttled.replicas"
 
 counts = st.sampled_from((1, 2, 3, 6))
@@ -441,11 +435,6 @@ def draw_observed(draw: DrawFn, name: str) -> Observed:
     if draw(st.booleans()):
         own[THROTTLED] = "*"
     return build_observed(ref(name), own)
-
-
-def build_observed(topic: ResourceRef, own: State) -> Observed:
-    inherited = {CONFIG_PREFIX + key: value for key, value in KAFKA_DEFAULTS.items()}
-    return Observed(topic, f"id-{topic.name}", own, {**inherited, **own})
 
 
 def canonical(state: State) -> dict[str, FieldValue]:
@@ -563,7 +552,7 @@ def test_order_of_the_input_does_not_matter(
     ]
     declared = [replace(d, state=d.state and dict(shuffle(d.state.items()))) for d in shuffle(wanted)]
     plan = plan_from(wanted, there, KNOWN, policy)
-    turned = replace(KNOWN, config_defaults={"Topic": dict(reversed(KAFKA_DEFAULTS.items()))})
+    turned = replace(KNOWN, config_defaults={"Topic": dict(reversed(DEFAULTS.items()))})
     second = plan_from(declared, build_reading(*topics), turned, policy)
     assert second == plan
     header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")

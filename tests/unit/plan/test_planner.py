@@ -204,9 +204,7 @@ def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
         (tombstone, None, [Delete], []),
     ],
 )
-def test_recreation_needs_topic_ids(
-    desired: Any, uid: str | None, changes: list[type], codes: list[str]
-) -> None:
+def test_recreation_needs_ids(desired: Any, uid: str | None, changes: list[type], codes: list[str]) -> None:
     plan = build_plan([desired(spec={"recreate": "id-t"})], replace(live(), uid=uid))
     assert [type(planned.change) for planned in plan.changes] == changes
     assert [found.code for found in plan.diagnostics] == codes
@@ -239,9 +237,7 @@ def test_pruning_deletes_owned_topics_only() -> None:
         ({}, False, {"forbid": ("delete",)}, "delete is forbidden"),
     ],
 )
-def test_protected_or_internal_topic_is_not_deleted(
-    intent: Any, internal: bool, policy: Any, reason: str
-) -> None:
+def test_protected_or_internal_topic_stays(intent: Any, internal: bool, policy: Any, reason: str) -> None:
     observed = live(internal=internal)
     change = plan_change(tombstone(**intent), observed, allow=(Grant("*", "*"),), **policy)
     assert change.status is Status.REFUSED
@@ -539,9 +535,7 @@ def test_only_planned_changes_are_done_by_apply(situation: Situation, known: Fac
 
 
 @given(st.data(), situations(), policies)
-def test_order_of_the_input_does_not_matter(
-    data: st.DataObject, situation: Situation, policy: Policy
-) -> None:
+def test_order_of_input_does_not_matter(data: st.DataObject, situation: Situation, policy: Policy) -> None:
     def shuffle(items: Iterable[T]) -> list[T]:
         return data.draw(st.permutations([*items]))
 
@@ -568,9 +562,7 @@ def test_later_consent_gives_equal_plan(situation: Situation, policy: Policy) ->
 
 
 @given(situations(), facts, policies)
-def test_undeclared_topics_are_deleted_only_by_pruning(
-    situation: Situation, known: Facts, policy: Policy
-) -> None:
+def test_only_pruning_deletes_undeclared_topics(situation: Situation, known: Facts, policy: Policy) -> None:
     wanted, there = situation
     declared = {d.ref for d in wanted}
     plan = plan_from(wanted, there, known, replace(policy, prune=False))

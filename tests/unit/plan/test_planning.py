@@ -467,7 +467,7 @@ ELECTION = RiskAssessment(Risk.DESTRUCTIVE, "unclean-election")
     [(absent("t"), SAFE), (CUT, SAFE), (CUT, ELECTION)],
     ids=["deletion", "cut", "hazard"],
 )
-def test_loss_that_a_plan_does_not_name_is_refused(
+def test_loss_beyond_the_plan_is_refused(
     memory: MemoryCluster, wanted: Desired, claimed: RiskAssessment
 ) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
@@ -639,9 +639,7 @@ def list_codes(plan: Plan) -> list[tuple[str, str]]:
     return [(finding.code, finding.severity.value) for finding in list_skew_findings(plan)]
 
 
-def test_partition_increase_has_predicted_moves_and_ratio(
-    measured: MemoryCluster, snapshot: SnapshotAssertion
-) -> None:
+def test_increase_has_predicted_moves_and_ratio(measured: MemoryCluster, snapshot: SnapshotAssertion) -> None:
     result = build_result(ratio=FINE, what_ifs=[what_if(6, Estimate(1.4, 1.35, 1.47)), what_if(9, SURE)])
     plan = plan_topic(measured, grow(), result)
     assert read_reason(plan) == snapshot

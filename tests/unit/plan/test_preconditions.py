@@ -131,9 +131,7 @@ def states() -> st.SearchStrategy[State]:
 
 
 @given(states(), states(), st.sets(st.sampled_from(KEYS)), states())
-def test_remaining_fields_are_decided_individually(
-    before: State, after: State, done: set[str], other: State
-) -> None:
+def test_fields_are_decided_individually(before: State, after: State, done: set[str], other: State) -> None:
     differing = {key: field(key, before[key], after[key]) for key in KEYS if before[key] != after[key]}
     change = update(*differing.values())
     live = {key: after[key] if key in done else before[key] for key in KEYS}

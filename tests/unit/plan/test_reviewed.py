@@ -64,9 +64,7 @@ DELETE = Delete(topic("a"), "id-a", {"partitions": 3}, LOSS)
 
 
 @given(strategies.plans(max_changes=3), strategies.headers(), st.data())
-def test_wording_sizes_and_findings_are_no_differences(
-    made: Plan, header: PlanHeader, data: st.DataObject
-) -> None:
+def test_wording_and_sizes_are_no_differences(made: Plan, header: PlanHeader, data: st.DataObject) -> None:
     assert compare((made, header), (made, header), ()) == ReviewComparison()
     changes = tuple(
         replace(c, location=None, reason="other words", remedy=None, change=_reword(c.change))

@@ -113,9 +113,7 @@ def test_group_waits_for_open_transaction(cluster: MemoryCluster) -> None:
         assert "transaction 'tx' (producer 1, epoch 0)" in follow(cluster).notes[0]
 
 
-def test_group_waits_if_predecessor_is_not_read(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_waits_if_logs_are_not_read(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.commit("g", READ_ALL)
     monkeypatch.setattr(cluster, "log_spans", fail(Unreachable("no leader answers")))
     assert plan(cluster).changes == ()
@@ -201,9 +199,7 @@ def test_saved_succession_is_refused_after_new_records(cluster: MemoryCluster, c
     assert [planned.status for planned in judged.changes] == [Status.PLANNED]
 
 
-def test_doctor_counts_nothing_as_over_that_it_cannot_read(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_succession_is_not_over(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.commit("g", {**READ_ALL, ("new", 0): 0})
     examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP))
     for read in ("groups", "observe"):
@@ -441,9 +437,7 @@ def test_tombstone_takes_the_denial_along(closed: MemoryCluster, tmp_path: Path)
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_denial_stays_with_a_predecessor_that_stays(
-    closed: MemoryCluster, tmp_path: Path, closes: bool
-) -> None:
+def test_denial_stays_with_its_predecessor(closed: MemoryCluster, tmp_path: Path, closes: bool) -> None:
     declared = load_closing(tmp_path, closes, old="absent")
     closed.write("old", 0, 1)
     plan = plan_for(closed, *declared)
@@ -459,9 +453,7 @@ def test_opening_does_not_wait_for_other_changes(closed: MemoryCluster, tmp_path
 
 
 @pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
-def test_nothing_is_opened_without_acls(
-    cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str
-) -> None:
+def test_nothing_opens_without_acls(cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str) -> None:
     plan = plan_for(cluster, *load_closing(tmp_path, closes, old=old))
     assert "Access/User:*" not in [str(change.ref) for change in plan.changes]
     assert "KF420" not in [note.code for note in plan.diagnostics]

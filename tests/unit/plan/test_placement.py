@@ -307,6 +307,12 @@ def test_partitions_have_distinct_replicas_and_keep_leaders(scene: Scene) -> Non
     for want in wants:
         if want.topic in assignments:
             assert len(assignments[want.topic]) == want.partitions
+            continue
+        present: list[Replicas] = list(found.assignment(want.topic)) if want.topic in found.topics else []
+        new: list[Replicas] = [()] * (want.partitions - len(present))
+        assert any(
+            len(list_live(found) | set(replicas)) < want.replication_factor for replicas in (*present, *new)
+        ), "only too few brokers are a reason for a refusal"
     for want, state, before, after in partitions(found, wants):
         assert len(after) == len(set(after)) == want.replication_factor
         assert set(after) - set(before) <= list_live(found), "only live brokers get a replica"
@@ -314,18 +320,6 @@ def test_partitions_have_distinct_replicas_and_keep_leaders(scene: Scene) -> Non
             assert state.leader is None or state.leader in after
             first = before[0] if before[0] in after else state.leader
             assert first is None or after[0] == first
-
-
-@given(scenes())
-def test_refused_placement_has_too_few_brokers(scene: Scene) -> None:
-    found, wants = scene
-    for topic in place(wants, found).refused:
-        (want,) = (want for want in wants if want.topic == topic)
-        present: list[Replicas] = list(found.assignment(topic)) if topic in found.topics else []
-        new: list[Replicas] = [()] * (want.partitions - len(present))
-        assert any(
-            len(list_live(found) | set(replicas)) < want.replication_factor for replicas in (*present, *new)
-        )
 
 
 @given(scenes(st.just(Strategy.BALANCED)))

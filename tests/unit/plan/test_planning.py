@@ -462,11 +462,7 @@ CUT = declare_topic("t", retention_ms=DAY)
 ELECTION = RiskAssessment(Risk.DESTRUCTIVE, "unclean-election")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "claimed"),
-    [(absent("t"), SAFE), (CUT, SAFE), (CUT, ELECTION)],
-    ids=["deletion", "cut", "hazard"],
-)
+@pytest.mark.parametrize(("wanted", "claimed"), [(absent("t"), SAFE), (CUT, SAFE), (CUT, ELECTION)])
 def test_loss_beyond_the_plan_is_refused(
     memory: MemoryCluster, wanted: Desired, claimed: RiskAssessment
 ) -> None:

@@ -1,7 +1,7 @@
 """Making a plan, and judging a saved one again: what rules, brokers, measured skew and the cluster say."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from types import SimpleNamespace
@@ -429,16 +429,9 @@ def test_cost_is_in_every_report_and_saved_plan(memory: MemoryCluster) -> None:
     assert unpriced.cost is None
 
 
-def judge_again(
-    plan: Plan,
-    cluster: Cluster,
-    *grants: str,
-    settings: Settings | None = None,
-    intents: Mapping[ResourceRef, Intent] | None = None,
-) -> Plan:
-    allow = tuple(map(Grant.parse, grants))
-    settings = settings or Settings(rules=QUIET)
-    return judge_saved(plan, cluster, settings=settings, intents=intents, allow=allow).plan
+def judge_again(plan: Plan, cluster: Cluster, *grants: str, **more: Any) -> Plan:
+    more = {"settings": Settings(rules=QUIET), **more}
+    return judge_saved(plan, cluster, allow=tuple(map(Grant.parse, grants)), **more).plan
 
 
 def find_change(plan: Plan) -> PlannedChange:

@@ -429,9 +429,9 @@ def test_cost_is_in_every_report_and_saved_plan(memory: MemoryCluster) -> None:
     assert unpriced.cost is None
 
 
-def judge_again(plan: Plan, cluster: Cluster, *grants: str, **more: Any) -> Plan:
-    more = {"settings": Settings(rules=QUIET), **more}
-    return judge_saved(plan, cluster, allow=tuple(map(Grant.parse, grants)), **more).plan
+def judge_again(plan: Plan, cluster: Cluster, *grants: str, **asked: Any) -> Plan:
+    options: dict[str, Any] = {"settings": Settings(rules=QUIET), **asked}
+    return judge_saved(plan, cluster, allow=tuple(map(Grant.parse, grants)), **options).plan
 
 
 def find_change(plan: Plan) -> PlannedChange:

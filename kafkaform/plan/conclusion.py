@@ -103,7 +103,7 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
     }
     for head in sorted(set(annotated) - used):
         hazard, bound = split_head(head)
-        if bound and bound == f"of {closing_path(desired)}":
+        if bound == f"of {closing_path(desired)}":
             continue  # it is for the ACL of everyone
         # The consent is used once the data can be read; until then, only one to `unread-data` counts.
         if hazard in unread:

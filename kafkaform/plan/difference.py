@@ -463,7 +463,7 @@ def _find_origin(proposal: Proposal) -> tuple[str, Location | None]:
         sources = [(field, desired.locations.find_layer(field.path)) for field in fields]
         # What nothing declares was chosen for the change, as the brokers of new partitions are; but a value
         # that is removed is removed because the manifest lacks it.
-        layers = {layer or "": field for field, layer in sources if layer is not None or field.after is None}
+        layers = {layer: field for field, layer in sources if layer is not None or field.after is None}
         # A change of a profile would otherwise be reported once for each of a thousand manifests, at lines
         # that do not have it.
         if len(layers) == 1 and (layer := next(iter(layers))):

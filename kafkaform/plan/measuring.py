@@ -16,7 +16,7 @@ from kafkaform.core.values import replace
 from kafkaform.core.wording import code
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
-from kafkaform.resources import GROUP, TOPIC, is_group, is_topic, topic_ref
+from kafkaform.resources import GROUP, TOPIC, is_topic, topic_ref
 from kafkaform.resources.base import RecordFacts
 from kafkaform.resources.groups import RecreationFacts
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts, list_partitions
@@ -73,7 +73,7 @@ def measure(
         for change in changes
         if isinstance(change, Update)
         for field in change.fields
-        if field.path == PLACEMENT and field.before is not None and field.after is not None
+        if field.path == PLACEMENT and field.before is not None
     ]
     if not moves:
         return facts
@@ -154,9 +154,9 @@ def _add_recommits(
         note = Diagnostic("KF422", Severity.INFO, error.message, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
     committed = {ref: _find_committed(ref, topics, trail, observation) for ref, topics in offsets.items()}
-    # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
-    oldest_ms = time.time_ns() // 1_000_000 - min(facts.offset_retention_ms or 0, _DOUBT_MS)
     if facts.offset_retention_ms is not None:
+        # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
+        oldest_ms = time.time_ns() // 1_000_000 - min(facts.offset_retention_ms, _DOUBT_MS)
         committed = {
             ref: {
                 path: setting
@@ -239,9 +239,7 @@ def read_groups_concerned(
         is_topic(ref) and ref in context.live for ref in dropped
     )
     watched = [
-        change.ref.name
-        for change in changing
-        if is_group(change.ref) and GROUP.loses_offsets(change, context.live.get(change.ref))
+        change.ref.name for change in changing if GROUP.loses_offsets(change, context.live.get(change.ref))
     ]
     if not readers and not watched:
         return context, ()

@@ -37,12 +37,8 @@ _TOOL = re.compile(
 _KINDS = {"Topic": "topic", "ConsumerGroup": "consumergroup"}
 
 
-def list_fields(kind: str) -> set[str]:
-    """Return the fields that a manifest's spec may have."""
-    return {*load_schema(_KINDS[kind])["$defs"]["spec"]["properties"]}
-
-
-FIELDS = {kind: list_fields(kind) for kind in _KINDS}
+FIELDS = {kind: {*load_schema(name)["$defs"]["spec"]["properties"]} for kind, name in _KINDS.items()}
+"""The fields that a manifest's spec may have."""
 WORDS = {
     "KF701": "correct the name, declare the topic, or waive: a choice",
     "KF702": "correct the name, declare the subject, or waive: a choice",

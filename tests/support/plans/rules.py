@@ -72,7 +72,7 @@ class PathAsLocation:
     def nearest(self, keys: Sequence[str | int]) -> Location:
         return Location(".".join(map(str, keys)))
 
-    def find_layer(self, _path: str) -> str:
+    def find_layer(self, _path: str) -> str | None:
         return ""
 
 
@@ -90,19 +90,11 @@ def check_rule(
 
 def describe_findings(findings: Iterable[Diagnostic]) -> list[str]:
     """Return the resource, severity and field of each finding."""
-    return [
-        " ".join(
-            filter(
-                None,
-                (
-                    finding.ref.name if finding.ref is not None else "",
-                    finding.severity.value,
-                    finding.location.file if finding.location is not None else "",
-                ),
-            )
-        )
-        for finding in findings
-    ]
+    parts = (
+        (each.ref and each.ref.name, each.severity.value, each.location and each.location.file)
+        for each in findings
+    )
+    return [" ".join(filter(None, found)) for found in parts]
 
 
 def write_catalogue(rows: Iterable[Row]) -> str:

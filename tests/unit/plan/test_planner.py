@@ -1,12 +1,20 @@
-"""The planner: what it plans, what it refuses, and the traps that other tools fell into."""
+"""The planner: what it plans, what it refuses, the traps that other tools fell into, and its laws."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 from syrupy.assertion import SnapshotAssertion
 
+from kafkaform.core import kafka_configs
+from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.model import (
+    BEING_CREATED,
+    CONFIG_PREFIX,
+    Create,
     Delete,
     Desired,
     Facts,
@@ -17,35 +25,36 @@ from kafkaform.core.model import (
     Observed,
     Recreate,
     ResourceRef,
+    Risk,
     Severity,
     State,
     Status,
     Undeclared,
     Update,
+    risk_of,
 )
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.values import replace
+from kafkaform.plan.plan_file import plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import plan_from
 from kafkaform.plan.policy import Policy
+from kafkaform.plan.risk_assessment import foresee
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import DeleteTopic
 from kafkaform.resources.values import fields_of
+from tests.support.builds import builds
 from tests.support.plans.risk import render_catalogue
-from tests.support.plans.scenes import judge_by
+from tests.support.plans.rules import PathAsLocation
+from tests.support.plans.scenes import declare_reader, group_ref, judge_by
+from tests.support.plans.strategies import examples
 
 DAY = 86_400_000
-DEFAULTS: dict[str, str | None] = {
-    "cleanup.policy": "delete",
-    "retention.ms": str(7 * DAY),
-    "retention.bytes": "-1",
-    "min.insync.replicas": "1",
-    "segment.ms": str(7 * DAY),
-    "unclean.leader.election.enable": "false",
-    "compression.type": "producer",
-}
+DEFAULTS = kafka_configs.cluster_defaults({})
 FACTS = Facts("cluster", (Broker(1), Broker(2), Broker(3)), {"Topic": DEFAULTS})
 PLACE = Location("t.yaml", 3, 1)
 
@@ -73,9 +82,12 @@ def tombstone(name: str = "t", **intent: Any) -> Desired:
 
 
 def live(values: Values | None = None, name: str = "t", *, internal: bool = False) -> Observed:
-    own = full(values or {})
-    inherited = {f"config.{key}": value for key, value in DEFAULTS.items()}
-    return Observed(ref(name), f"id-{name}", own, {**inherited, **own}, internal)
+    return replace(build_observed(ref(name), full(values or {})), internal=internal)
+
+
+def build_observed(topic: ResourceRef, own: State) -> Observed:
+    inherited = {CONFIG_PREFIX + key: value for key, value in DEFAULTS.items()}
+    return Observed(topic, f"id-{topic.name}", own, {**inherited, **own})
 
 
 def build_reading(*topics: Observed, **more: Any) -> Observation:
@@ -96,21 +108,19 @@ def judge_again(plan: Plan, *topics: Observed, **policy: Any) -> Plan:
     return judge_by(plan, build_reading(*topics), FACTS, Policy(**policy))
 
 
-def plan_update(desired: Desired, *topics: Observed) -> Update:
-    change = plan_change(desired, *topics).change
-    assert isinstance(change, Update)
-    return change
-
-
 def test_delete_needs_consent() -> None:
     change = plan_change(tombstone(), live())
     assert isinstance(change.change, Delete)
     assert (change.status, change.missing) == (Status.NEEDS_CONSENT, ("delete",))
-    allowed = plan_change(tombstone(allow={"delete of id-t": "unused"}), live())
+    unused = tombstone(allow={"delete of id-t": "unused"})
+    allowed = plan_change(unused, live())
     assert allowed.status is Status.PLANNED
+    assert build_plan([unused]).diagnostics == (), "it stays for a topic that is made again with the id"
     for second in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
         assert plan_change(tombstone(allow={second: "unused"}), live()).status is Status.NEEDS_CONSENT
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
+    saved = build_plan([tombstone()], live())
+    assert judge_again(saved, replace(live(), uid="id-u")) == saved, "the apply refuses it"
 
 
 def test_deletion_without_id_needs_second_consent() -> None:
@@ -128,6 +138,8 @@ def test_deletion_without_id_needs_second_consent() -> None:
         assert (refused.status, refused.reason) == (Status.REFUSED, f"{hazard} is forbidden on this cluster")
 
 
+CUT: Values = {"retention.ms": "5"}
+CUTS: Values = {**CUT, "retention.bytes": "5"}
 TWO_HAZARDS: Values = {"retention.ms": "1", "unclean.leader.election.enable": "true"}
 
 
@@ -144,6 +156,13 @@ def test_consents_keep_their_reasons() -> None:
     two = live({"partitions": 2})
     refused = build_plan([declare({"partitions": 1})], two)
     assert judge_again(refused, two, allow=(Grant.parse("destructive"),)) == refused
+    assert "id-t" in str(refused.changes[0].remedy), "a recreation names it"
+
+
+def test_saved_plan_keeps_consents_of_applied_changes() -> None:
+    desired = [declare(CUT, name, allow={"retention-cut from 7d": name}) for name in ("t", "u")]
+    plan = build_plan(desired, live(), live(name="u"))
+    assert [c.reason for c in judge_again(plan, live(CUT), live(name="u")).consents] == ["t", "u"]
 
 
 EXTRA: Values = {"retention.ms": str(30 * DAY), "segment.ms": "5"}
@@ -159,7 +178,7 @@ def test_undeclared_configs_are_reported_or_kept() -> None:
     assert plan == Plan("cluster", unchanged=1, undeclared=(undeclared,))
     plan = build_plan([declare({"partitions": 2})], live(EXTRA))
     assert [u.path for u in plan.undeclared] == ["config.retention.ms", "config.segment.ms"]
-    assert [f.path for f in plan_update(declare({"partitions": 2}), live(EXTRA)).fields] == ["partitions"]
+    assert [f.path for change in plan.changes for f in fields_of(change.change)] == ["partitions"]
     plan = build_plan([declare(undeclared=Undeclared.KEEP)], live({**EXTRA, **THROTTLE}))
     assert plan == Plan("cluster", unchanged=1)
 
@@ -170,8 +189,8 @@ def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
     paths = ["config.retention.ms", "config.segment.ms"]
     assert [(f.path, f.after) for f in fields_of(change.change)] == [(path, None) for path in paths]
     for undeclared in Undeclared:
-        unset = plan_update(declare({"segment.ms": None}, undeclared=undeclared), live({"segment.ms": "5"}))
-        assert [(f.path, f.after) for f in unset.fields] == [("config.segment.ms", None)]
+        unset = plan_change(declare({"segment.ms": None}, undeclared=undeclared), live({"segment.ms": "5"}))
+        assert [(f.path, f.after) for f in fields_of(unset.change)] == [("config.segment.ms", None)]
     assert build_plan([declare(dict.fromkeys(THROTTLE))], live(THROTTLE)) == Plan("cluster", unchanged=1)
 
 
@@ -180,13 +199,12 @@ def test_undeclared_configs_are_reset_with_risk_except_throttles() -> None:
     [
         (declare, "id-t", [Recreate], []),
         (declare, None, [], ["KF445"]),
+        (declare, "id-u", [], []),
         (tombstone, "id-t", [Delete], []),
         (tombstone, None, [Delete], []),
     ],
 )
-def test_recreation_needs_topic_ids(
-    desired: Any, uid: str | None, changes: list[type], codes: list[str]
-) -> None:
+def test_recreation_needs_ids(desired: Any, uid: str | None, changes: list[type], codes: list[str]) -> None:
     plan = build_plan([desired(spec={"recreate": "id-t"})], replace(live(), uid=uid))
     assert [type(planned.change) for planned in plan.changes] == changes
     assert [found.code for found in plan.diagnostics] == codes
@@ -219,9 +237,7 @@ def test_pruning_deletes_owned_topics_only() -> None:
         ({}, False, {"forbid": ("delete",)}, "delete is forbidden"),
     ],
 )
-def test_protected_or_internal_topic_is_not_deleted(
-    intent: Any, internal: bool, policy: Any, reason: str
-) -> None:
+def test_protected_or_internal_topic_stays(intent: Any, internal: bool, policy: Any, reason: str) -> None:
     observed = live(internal=internal)
     change = plan_change(tombstone(**intent), observed, allow=(Grant("*", "*"),), **policy)
     assert change.status is Status.REFUSED
@@ -236,16 +252,36 @@ def test_invisible_topic_is_never_created(desired: Desired) -> None:
     assert plan.unknown == (ref(),)
     (found,) = plan.diagnostics
     assert (found.code, found.severity, found.location) == ("KF410", Severity.ERROR, PLACE)
-    assert "Topic/t is not visible to this account: not authorised" in found.message
 
 
-CUT: Values = {"retention.ms": "5"}
+INVISIBLE: dict[str, tuple[str, str, frozenset[str]]] = {
+    "without a right": ("t", "not authorised", frozenset()),
+    "to a declared super user": ("t", "not authorised", frozenset({"User:me"})),
+    "one of the brokers": ("t", BEING_CREATED, frozenset()),
+    "two of the brokers": ("tu", BEING_CREATED, frozenset()),
+}
+
+
+def test_invisible_topic_messages_match_golden(golden: SnapshotAssertion) -> None:
+    messages = {}
+    for row, (names, why, super_users) in INVISIBLE.items():
+        facts = FACTS.add_part(AuthorizerSettings(super_users or None, principal="User:me"))
+        observation = build_reading(invisible={ref(name): why for name in names})
+        (found,) = plan_from([declare(name=name) for name in names], observation, facts).diagnostics
+        messages[row] = f"{found.message} ({found.suggestion}) {found.ref}"
+    assert render_catalogue(messages) == golden(name="invisible.txt")
+
+
 IDLE: dict[str, tuple[Desired, Values]] = {
     "for what is done": (declare(CUT, allow={"retention-cut from 9ms": "T-1"}), CUT),
     "for another kind": (declare(allow={"offset-recommit": "meant"}), {}),
     "for any value": (declare(CUT, allow={"retention-cut": "hold ended"}), {}),
     "for any value, beside one for this": (
         declare(CUT, allow={"retention-cut": "T-1", "retention-cut from 9ms": "T-2"}),
+        {"retention.ms": "9"},
+    ),
+    "for any value, beside one for the other": (
+        declare(CUTS, allow={"retention-cut": "T-1", "retention-cut from 9ms": "T-2"}),
         {"retention.ms": "9"},
     ),
     "for another value": (
@@ -265,20 +301,15 @@ def test_idle_consent_messages_match_golden(golden: SnapshotAssertion) -> None:
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
 
 
-def test_used_consent_is_not_idle() -> None:
-    cut = declare(CUT, allow={"retention-cut from 9ms": "hold ended"})
-    assert build_plan([cut], live({"retention.ms": "9"})).diagnostics == ()
-    assert build_plan([tombstone(allow={"delete of id-t": "unused"})]).diagnostics == ()
-
-
 WEEK, MONTH = str(7 * DAY), str(30 * DAY)
 
 
 @pytest.mark.parametrize("value", ["7d", WEEK, f"0{WEEK}", "168h"])
 def test_consent_applies_to_named_value_only(value: str) -> None:
     cut = declare({"retention.ms": str(DAY)}, allow={f"retention-cut from {value}": "T-1"})
-    assert plan_change(cut, live({"retention.ms": WEEK})).status is Status.PLANNED
-    assert plan_change(cut, live()).status is Status.PLANNED, "the value in force may be the default"
+    for topic in (live({"retention.ms": WEEK}), live()):  # the value in force may be the default
+        plan = build_plan([cut], topic)
+        assert ([c.status for c in plan.changes], plan.diagnostics) == ([Status.PLANNED], ())
     # Somebody has raised it since: that nobody consented to.
     assert plan_change(cut, live({"retention.ms": MONTH})).status is Status.NEEDS_CONSENT
 
@@ -303,3 +334,242 @@ def test_consent_may_be_for_a_count(count: str, status: Status) -> None:
     allow = {f"partition-increase-compacted from {count}": "T-1"}
     extra = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
     assert plan_change(extra, live({"partitions": 6, "cleanup.policy": "compact"})).status is status
+
+
+VALUES: Values = {"segment.ms": "5", "retention.bytes": "5", "flush.ms": None, "replicationFactor": 2}
+EVENTS = "profile/events"
+
+
+@pytest.mark.parametrize(
+    ("layers", "layer"),
+    [
+        ({"segment.ms": ""}, ""),
+        ({"segment.ms": EVENTS}, EVENTS),
+        ({"segment.ms": EVENTS, "retention.bytes": ""}, ""),
+        ({"segment.ms": EVENTS, "retention.bytes": "profile/other"}, ""),
+        ({"segment.ms": EVENTS, "retention.bytes": None}, EVENTS),  # chosen, as the brokers of partitions are
+        ({"segment.ms": EVENTS, "flush.ms": None}, ""),  # removed, as no layer has it
+        ({"segment.ms": EVENTS, "replicationFactor": ""}, EVENTS),  # deferred
+    ],
+)
+def test_change_of_one_layer_is_located_there(layers: Mapping[str, str | None], layer: str) -> None:
+    class InLayers(PathAsLocation):
+        def find_layer(self, path: str) -> str | None:
+            return layers[path.removeprefix("config.")]
+
+    desired = replace(declare({path: VALUES[path] for path in layers}), locations=InLayers())
+    planned = plan_change(desired, live({"flush.ms": "7"}))
+    assert (planned.layer, planned.location) == (layer, Location("config.segment.ms") if layer else PLACE)
+
+
+def test_deleted_group_reads_no_topic() -> None:
+    groups = [declare_reader("a"), Desired(group_ref("gone"), None, Intent(spec={"topics": ["a"]}))]
+    facts = foresee((), groups, build_reading(), FACTS)
+    assert facts.get(UsageFacts).readers == {"g": ("a",)}
+
+
+# --- laws ------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+NAMES = ("a", "b", "c", "d.audit")
+# Values as a broker may hold them; all of one line are different to Kafka.
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "cleanup.policy": ("delete", "compact", "delete,compact"),
+    "compression.type": ("zstd", "producer"),
+    "confluent.tier.enable": ("true", "TRUE"),
+    "delete.retention.ms": ("086400000", "1"),
+    "max.message.bytes": ("1048588", "10485760", "1"),
+    "min.cleanable.dirty.ratio": ("0.50", "0.501", "1"),
+    "min.insync.replicas": ("1", "2", "3"),
+    "remote.storage.enable": ("true", "false"),
+    "retention.bytes": ("-1", "1073741824"),
+    "retention.ms": ("-1", "604800000", "086400000"),
+    "segment.ms": ("060000", "1"),
+    "unclean.leader.election.enable": ("true", "False"),
+}
+Situation = tuple[list[Desired], Observation]
+KNOWN = Facts("c", config_defaults={"Topic": DEFAULTS})
+THROTTLED = CONFIG_PREFIX + "leader.replication.throttled.replicas"
+
+counts = st.sampled_from((1, 2, 3, 6))
+many = examples(3)
+
+grants = st.lists(
+    builds(
+        Grant,
+        st.sampled_from(("Topic/a", "Topic/*", "*", "Topic/d.*")),
+        st.sampled_from(("retention-cut", "delete", "cleanup-policy", "*")),
+    ),
+    max_size=2,
+).map(tuple)
+policies = builds(
+    Policy,
+    forbid=st.sampled_from(((), ("partition-increase",), ("*-cut",))),
+    protected=st.sampled_from(((), ("*.audit",))),
+    owns=builds(NameGlobs, st.sampled_from(((), ("*",), ("a", "d.*")))),
+    prune=st.booleans(),
+    allow=grants,
+)
+facts = st.sampled_from((KNOWN, Facts("c")))
+
+
+@st.composite
+def configs(draw: DrawFn) -> dict[str, str]:
+    keys = draw(st.lists(st.sampled_from(sorted(SPELLINGS)), max_size=5, unique=True))
+    return {CONFIG_PREFIX + key: draw(st.sampled_from(SPELLINGS[key])) for key in keys}
+
+
+@st.composite
+def draw_observed(draw: DrawFn, name: str) -> Observed:
+    """A topic on the cluster, also with partitions whose replicas differ in number."""
+    own: dict[str, FieldValue] = {
+        "partitions": draw(counts),
+        "replicationFactor": draw(counts | st.just("1-3")),
+        **draw(configs()),
+    }
+    if draw(st.booleans()):
+        own[THROTTLED] = "*"
+    return build_observed(ref(name), own)
+
+
+def canonical(state: State) -> dict[str, FieldValue]:
+    """Return the contents of a manifest that declares the same."""
+    known = kafka_configs.topic_configs()
+    return {
+        path: kafka_configs.canonical(known.get(path.removeprefix(CONFIG_PREFIX)), str(value))
+        if path.startswith(CONFIG_PREFIX)
+        else value
+        for path, value in state.items()
+        if path != THROTTLED
+    }
+
+
+@st.composite
+def draw_desired(draw: DrawFn, name: str, like: Observed | None) -> Desired:
+    """A declaration, often near to what is there."""
+    intent = Intent(
+        keyed=draw(st.sampled_from((None, True, False))),
+        allow=draw(st.sampled_from(({}, {"retention-cut": "T-1"}, {"delete": "T-2", "min-isr-cut": "T-3"}))),
+        deletion_protection=draw(st.booleans()),
+        undeclared=draw(st.sampled_from(Undeclared)),
+    )
+    if draw(st.integers(0, 5)) == 0:
+        return Desired(ref(name), None, intent)
+    state: dict[str, FieldValue] = {"partitions": draw(counts), "replicationFactor": draw(counts)}
+    if like is not None and draw(st.booleans()):
+        state |= {path: v for path, v in canonical(like.state).items() if v != "1-3"}
+    state |= canonical(draw(configs()))
+    state |= dict.fromkeys(
+        draw(st.lists(st.sampled_from(sorted(map(CONFIG_PREFIX.__add__, SPELLINGS))), max_size=2))
+    )
+    return Desired(ref(name), state, intent)
+
+
+@st.composite
+def situations(draw: DrawFn) -> Situation:
+    """Draw declared and observed topics: of either, of both, and of neither."""
+    live = [draw(draw_observed(name)) for name in draw(st.lists(st.sampled_from(NAMES), unique=True))]
+    by_name = {topic.ref.name: topic for topic in live}
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True))
+    wanted = [draw(draw_desired(name, by_name.get(name))) for name in names]
+    return wanted, build_reading(*live)
+
+
+def apply_plan(plan: Plan, before: Observation) -> Observation:
+    """Return the state after an apply has carried out a plan: a model of executor and cluster in one."""
+    live = dict(before.resources)
+    for planned in plan.select_by_status(Status.PLANNED):
+        match planned.change:
+            case Create(topic, state) | Recreate(topic, state=state):
+                live[topic] = build_observed(topic, state)
+            case Delete(topic):
+                del live[topic]
+            case Update(topic, _, fields):
+                own = dict(live[topic].state)
+                for field in fields:
+                    if field.deferred is None:
+                        assert own.pop(field.path, None) == field.before
+                        own |= {} if field.after is None else {field.path: field.after}
+                live[topic] = build_observed(topic, own)
+    return build_reading(*live.values())
+
+
+@given(
+    st.lists(st.sampled_from(NAMES), unique=True).flatmap(
+        lambda names: st.tuples(*map(draw_observed, names))
+    ),
+    facts,
+)
+def test_plan_for_declared_state_is_empty(live: tuple[Observed, ...], known: Facts) -> None:
+    same = [Desired(t.ref, canonical({**t.state, "replicationFactor": 3})) for t in live]
+    there = [build_observed(t.ref, {**t.state, "replicationFactor": 3}) for t in live]
+    assert plan_from(same, build_reading(*there), known) == Plan("c", unchanged=len(live))
+
+
+@many
+@given(situations(), facts, policies)
+def test_only_planned_changes_are_done_by_apply(situation: Situation, known: Facts, policy: Policy) -> None:
+    wanted, before = situation
+    plan = plan_from(wanted, before, known, policy)
+    after = apply_plan(plan, before)
+    again = plan_from(wanted, after, known, policy)
+    planned_ones = plan.select_by_status(Status.PLANNED)
+    done = {planned.ref for planned in planned_ones}
+    for planned in again.changes:
+        if planned.ref in done:  # only what waits for replicas is left
+            assert isinstance(planned.change, Update)
+            assert all(field.deferred for field in planned.change.fields)
+    # What was not carried out is planned again, word for word.
+    left = [p for p in plan.changes if p.ref not in done]
+    assert [p for p in again.changes if p.ref not in done] == left
+    assert {o.ref for planned in planned_ones for o in KINDS["Topic"].operations(planned.change)} == done
+    for planned in plan.changes:
+        if planned.status is not Status.PLANNED:
+            assert planned.reason
+            assert after.resources.get(planned.ref) == before.resources.get(planned.ref)
+        elif isinstance(planned.change, Update):
+            assert all(f.assessment.risk < Risk.IMPOSSIBLE for f in planned.change.fields if not f.deferred)
+        else:
+            assert risk_of(planned.change) < Risk.IMPOSSIBLE
+
+
+@given(st.data(), situations(), policies)
+def test_order_of_input_does_not_matter(data: st.DataObject, situation: Situation, policy: Policy) -> None:
+    def shuffle(items: Iterable[T]) -> list[T]:
+        return data.draw(st.permutations([*items]))
+
+    wanted, there = situation
+    topics = [
+        replace(t, state=dict(shuffle(t.state.items())), effective=dict(shuffle(t.effective.items())))
+        for t in shuffle(there.resources.values())
+    ]
+    declared = [replace(d, state=d.state and dict(shuffle(d.state.items()))) for d in shuffle(wanted)]
+    plan = plan_from(wanted, there, KNOWN, policy)
+    turned = replace(KNOWN, config_defaults={"Topic": dict(reversed(DEFAULTS.items()))})
+    second = plan_from(declared, build_reading(*topics), turned, policy)
+    assert second == plan
+    header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")
+    assert plan_to_json(second, header) == plan_to_json(plan, header)
+
+
+@many
+@given(situations(), policies)
+def test_later_consent_gives_equal_plan(situation: Situation, policy: Policy) -> None:
+    wanted, there = situation
+    saved = plan_from(wanted, there, KNOWN, replace(policy, allow=()))
+    assert judge_by(saved, there, KNOWN, policy) == plan_from(wanted, there, KNOWN, policy)
+
+
+@given(situations(), facts, policies)
+def test_only_pruning_deletes_undeclared_topics(situation: Situation, known: Facts, policy: Policy) -> None:
+    wanted, there = situation
+    declared = {d.ref for d in wanted}
+    plan = plan_from(wanted, there, known, replace(policy, prune=False))
+    assert {p.ref for p in plan.changes} <= declared
+    assert set(plan.unmanaged) == there.inventory - declared
+    pruned = plan_from(wanted, there, known, replace(policy, prune=True))
+    gone = {p.ref for p in pruned.changes} - declared
+    assert gone | set(pruned.unmanaged) == there.inventory - declared
+    assert not (policy.protected and ref("d.audit") in gone)
+    assert policy.owns.names or not gone

@@ -1,8 +1,5 @@
 """A plan compared with the reviewed one: what stops an apply, and what is a note."""
 
-from collections.abc import Sequence
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
@@ -29,6 +26,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.reviewed import ReviewComparison, compare
 from tests.support.plans import strategies
+from tests.support.plans.risk import render_catalogue
 from tests.support.plans.scenes import topic
 
 HEADER = PlanHeader("0.1.0", "1a2b3c", "prod", "prod", "2025-06-01T12:00:00Z")
@@ -58,10 +56,6 @@ def compare_plans(reviewed: Plan, now: Plan, *desired: Desired) -> ReviewCompari
     return compare((reviewed, HEADER), (now, LATER), desired)
 
 
-def list_differences(reviewed: Plan, now: Plan, *desired: Desired) -> Sequence[str]:
-    return compare_plans(reviewed, now, *desired).differences
-
-
 PARTITIONS = FieldChange("partitions", 3, 6)
 RETENTION = FieldChange("config.retention.ms", DAY, WEEK)
 BOTH = plan(update(PARTITIONS, RETENTION))
@@ -70,9 +64,7 @@ DELETE = Delete(topic("a"), "id-a", {"partitions": 3}, LOSS)
 
 
 @given(strategies.plans(max_changes=3), strategies.headers(), st.data())
-def test_wording_sizes_and_findings_are_no_differences(
-    made: Plan, header: PlanHeader, data: st.DataObject
-) -> None:
+def test_wording_and_sizes_are_no_differences(made: Plan, header: PlanHeader, data: st.DataObject) -> None:
     assert compare((made, header), (made, header), ()) == ReviewComparison()
     changes = tuple(
         replace(c, location=None, reason="other words", remedy=None, change=_reword(c.change))
@@ -108,14 +100,19 @@ WANTED = declare(partitions=3, config_retention_ms=WEEK)
 SIX, TRIPLE = declare(partitions=6), declare(replicationFactor=3)
 HALF = plan(update(replace(FACTOR, before="1-3"), replace(PLACEMENT, before="1:2:3,2")))
 MORE = declare(replicationFactor=3, config_retention_ms=WEEK)
+GONE = Desired(topic("a"), None)
+RESET = plan(update(FieldChange("config.segment.ms", "5000", None)))
+KEPT = replace(declare(partitions=3), intent=Intent(undeclared=Undeclared.KEEP))
+UNKNOWN = replace(plan(), unknown=(topic("a"),))
 
 
 def consent(ticket: str) -> Plan:
     return replace(plan(DELETE), consents=(Consent("Topic/a", "delete", ticket),))
 
 
-# The reviewed plan, that of now, and the manifests.
-STOPPED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
+Rows = dict[str, tuple[Plan, Plan, tuple[Desired, ...]]]
+"""The reviewed plan, that of now, and the manifests."""
+STOPPED: Rows = {
     "another value": (BOTH, plan(update(PARTITIONS, replace(RETENTION, after="259200000"))), ()),
     "another live value": (BOTH, plan(update(replace(PARTITIONS, before=4), RETENTION)), ()),
     "a field more": (ONLY_RETENTION, BOTH, ()),
@@ -149,8 +146,28 @@ STOPPED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
     ),
     "replicas more": (plan(update(PARTITIONS)), plan(update(PARTITIONS, PLACEMENT)), (SIX,)),
     "replicas that are not placed": (GROWN, plan(update(DEFERRED, RETENTION)), (MORE,)),
+    "a deletion in place of a creation": (plan(CREATE), plan(DELETE), ()),
+    "a creation that is not declared": (plan(CREATE), plan(), ()),
+    "a creation of what is to be absent": (plan(CREATE), plan(), (GONE,)),
+    "a creation of other values": (plan(CREATE), plan(), (declare(partitions=4, config_retention_ms=WEEK),)),
+    "an update to another value": (plan(update(PARTITIONS)), plan(), (declare(partitions=3),)),
+    "an update that is not declared": (plan(update(PARTITIONS)), plan(), ()),
+    "a deletion of what is declared": (plan(DELETE), plan(), (declare(partitions=3),)),
+    "a deletion of what nobody declares, and is there": (
+        plan(DELETE),
+        replace(plan(), unmanaged=(topic("a"),)),
+        (),
+    ),
+    "a creation that is not visible": (plan(CREATE), UNKNOWN, (WANTED,)),
+    "a deletion that is not visible": (plan(DELETE), UNKNOWN, (GONE,)),
+    "a reset that is not done": (
+        RESET,
+        replace(plan(), undeclared=(UndeclaredConfig(topic("a"), "config.segment.ms", "5000"),)),
+        (declare(partitions=3),),
+    ),
+    "a reset that is not reported": (RESET, plan(), (KEPT,)),
 }
-NOTED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
+NOTED: Rows = {
     "a deletion more without consent": (plan(), plan(build_planned(DELETE, Status.NEEDS_CONSENT)), ()),
     "a creation that is done": (plan(CREATE), plan(), (WANTED,)),
     "an update that is done": (plan(update(replace(PARTITIONS, after=3), RETENTION)), plan(), (WANTED,)),
@@ -158,23 +175,21 @@ NOTED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
     "other brokers": (PLACED, plan(update(FACTOR, OTHER_PLACEMENT)), (TRIPLE,)),
     "half a move": (PLACED, HALF, (TRIPLE,)),
     "a move that is done": (GROWN, ONLY_RETENTION, (MORE,)),
+    "a reset that is done": (RESET, plan(), (declare(partitions=3),)),
+    "a declared reset that is done": (RESET, plan(), (replace(KEPT, state={"config.segment.ms": None}),)),
+    "a deletion that is done": (plan(DELETE), plan(), (GONE,)),
+    "a deletion that is done and not declared": (plan(DELETE), plan(), ()),
 }
 
 
-@pytest.mark.parametrize(("reviewed", "now", "desired"), STOPPED.values(), ids=STOPPED)
-def test_difference_is_reported(
-    reviewed: Plan, now: Plan, desired: tuple[Desired, ...], snapshot: SnapshotAssertion
-) -> None:
-    assert "\n".join(list_differences(reviewed, now, *desired)) == snapshot
-
-
-@pytest.mark.parametrize(("reviewed", "now", "desired"), NOTED.values(), ids=NOTED)
-def test_harmless_difference_is_a_note(
-    reviewed: Plan, now: Plan, desired: tuple[Desired, ...], snapshot: SnapshotAssertion
-) -> None:
-    comparison = compare_plans(reviewed, now, *desired)
-    assert comparison.differences == ()
-    assert "\n".join(comparison.notes) == snapshot
+def test_differences_and_notes_match_golden(golden: SnapshotAssertion) -> None:
+    found = {}
+    for name, (reviewed, now, desired) in {**STOPPED, **NOTED}.items():
+        comparison = compare_plans(reviewed, now, *desired)
+        assert bool(comparison.differences) is (name in STOPPED), name
+        beyond = " (beyond the review)" if comparison.beyond else ""
+        found[name] = "; ".join((*comparison.differences, *comparison.notes)) + beyond
+    assert render_catalogue(found) == golden(name="differences.txt")
 
 
 def test_other_environment_is_difference() -> None:
@@ -182,65 +197,8 @@ def test_other_environment_is_difference() -> None:
     assert comparison.differences == ("the reviewed plan is for environment prod; this is no environment",)
 
 
-@pytest.mark.parametrize(
-    ("reviewed", "now", "beyond"),
-    [
-        *((plan(), plan(change), True) for change in (CREATE, update(PARTITIONS), DELETE)),
-        (ONLY_RETENTION, BOTH, True),
-        (BOTH, ONLY_RETENTION, False),
-        (plan(CREATE), plan(DELETE), False),
-        (plan(), plan(build_planned(DELETE, Status.NEEDS_CONSENT)), False),
-    ],
-)
-def test_only_additions_are_beyond_the_review(reviewed: Plan, now: Plan, beyond: bool) -> None:
-    assert bool(compare_plans(reviewed, now).beyond) is beyond
-
-
 def test_hostile_names_are_printed_on_single_line() -> None:
     hostile = plan(Create(topic("a\n::error::\x1b[2J"), {"config.x\n": "\x1b[31m\n"}))
-    for found in (list_differences(plan(), hostile), list_differences(hostile, plan())):
-        assert found
-        assert all(line.isprintable() for line in found)
-
-
-def test_undeclared_config_is_reset_when_gone() -> None:
-    reset, gone = plan(update(FieldChange("config.segment.ms", "5000", None))), declare(partitions=3)
-    assert compare_plans(reset, plan(), gone).notes
-    there = replace(plan(), undeclared=(UndeclaredConfig(topic("a"), "config.segment.ms", "5000"),))
-    assert list_differences(reset, there, gone)
-    unseen = replace(gone, intent=Intent(undeclared=Undeclared.KEEP))
-    assert list_differences(reset, plan(), unseen)
-    assert compare_plans(reset, plan(), replace(unseen, state={"config.segment.ms": None})).notes
-
-
-GONE = Desired(topic("a"), None)
-
-
-@pytest.mark.parametrize("desired", [(), (GONE,)])
-def test_completed_deletion_is_noted(desired: tuple[Desired, ...]) -> None:
-    assert compare_plans(plan(DELETE), plan(), *desired).notes
-    assert not list_differences(plan(DELETE), plan(), *desired)
-
-
-@pytest.mark.parametrize(
-    ("change", "now", "desired"),
-    [
-        # The manifests have changed: what is no longer wanted is not done.
-        (CREATE, plan(), ()),
-        (CREATE, plan(), (GONE,)),
-        (CREATE, plan(), (declare(partitions=4, config_retention_ms=WEEK),)),
-        (update(PARTITIONS), plan(), (declare(partitions=3),)),
-        (update(PARTITIONS), plan(), ()),
-        (DELETE, plan(), (declare(partitions=3),)),
-        # Nobody declares it any more, and it is still there.
-        (DELETE, replace(plan(), unmanaged=(topic("a"),)), ()),
-        # This account cannot tell whether it is there.
-        (CREATE, replace(plan(), unknown=(topic("a"),)), (WANTED,)),
-        (DELETE, replace(plan(), unknown=(topic("a"),)), (GONE,)),
-    ],
-)
-def test_change_no_longer_declared_is_difference(
-    change: Change, now: Plan, desired: tuple[Desired, ...]
-) -> None:
-    (line,) = list_differences(plan(change), now, *desired)
-    assert line.startswith("Topic/a would not change: ")
+    for found in (compare_plans(plan(), hostile), compare_plans(hostile, plan())):
+        assert found.differences
+        assert all(line.isprintable() for line in found.differences)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.acl_fields import parse_path, write_path
 from kafkaform.core.acls import EVERYONE, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
-from kafkaform.core.errors import ClusterError, NotOffered, RequestRejected, Unreachable
+from kafkaform.core.errors import NotOffered, RequestRejected, Unreachable
 from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
@@ -41,6 +40,7 @@ from spark_validation.durations import parse_duration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in
+from tests.support.plans.moves import fail
 from tests.support.plans.scenes import (
     QUIET,
     FakeClock,
@@ -113,15 +113,9 @@ def test_group_waits_for_open_transaction(cluster: MemoryCluster) -> None:
         assert "transaction 'tx' (producer 1, epoch 0)" in follow(cluster).notes[0]
 
 
-def test_group_waits_if_predecessor_is_not_read(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_waits_if_logs_are_not_read(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.commit("g", READ_ALL)
-
-    def fail(*_: object, **__: object) -> Mapping[object, object]:
-        raise Unreachable("no leader answers")
-
-    monkeypatch.setattr(cluster, "log_spans", fail)
+    monkeypatch.setattr(cluster, "log_spans", fail(Unreachable("no leader answers")))
     assert plan(cluster).changes == ()
 
 
@@ -190,37 +184,27 @@ def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:
     assert stages == {"g": GroupStage.STOPPED, "other": GroupStage.UNDECLARED}
 
 
-@pytest.mark.parametrize(
-    "intents", [{}, {SUCCESSOR.ref: SUCCESSOR.intent}], ids=("without manifests", "with")
-)
 @pytest.mark.parametrize("change", ["start", "deletion"])
-def test_saved_succession_is_refused_after_new_records(
-    cluster: MemoryCluster, change: str, intents: Mapping[ResourceRef, Intent]
-) -> None:
+def test_saved_succession_is_refused_after_new_records(cluster: MemoryCluster, change: str) -> None:
     cluster.commit("g", READ_ALL)
     saved = plan(cluster) if change == "start" else plan_for(cluster, absent("old"), SUCCESSOR)
     assert [planned.status for planned in saved.changes] == [Status.PLANNED]
     write_now(cluster)
-    judged = judge_saved(save_plan(saved), cluster, intents=intents).plan
-    assert ["KF120" in str(planned.reason) for planned in judged.changes] == [True]
+    for intents in ({}, {SUCCESSOR.ref: SUCCESSOR.intent}):
+        judged = judge_saved(save_plan(saved), cluster, intents=intents).plan
+        assert ["KF120" in str(planned.reason) for planned in judged.changes] == [True]
     # A manifest that no longer has `succeeds` gives the records up.
     without = {SUCCESSOR.ref: declare_topic("new", 1).intent}
     judged = judge_saved(save_plan(saved), cluster, intents=without).plan
     assert [planned.status for planned in judged.changes] == [Status.PLANNED]
 
 
-def test_doctor_counts_nothing_as_over_that_it_cannot_read(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> Mapping[object, object]:
-        raise Unreachable("no leader answers")
-
+def test_unread_succession_is_not_over(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.commit("g", {**READ_ALL, ("new", 0): 0})
     examination = Examination((declare_topic("old", 2), SUCCESSOR, GROUP))
-    monkeypatch.setattr(cluster, "groups", fail)
-    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
-    monkeypatch.setattr(cluster, "observe", fail)
-    assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+    for read in ("groups", "observe"):
+        monkeypatch.setattr(cluster, read, fail(Unreachable("no leader answers")))
+        assert "under way" in str([f.message for f in examination.examine(cluster).findings])
 
 
 def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
@@ -228,26 +212,17 @@ def test_principals_that_may_write_are_named_with_their_manifests(cluster: Memor
         return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)
 
     location = Location("access.yaml", 7)
-    paths = [write_path(allow("User:a", "old")), write_path(allow("User:a", "new"))]
+    paths = [write_path(allow("User:a", name)) for name in ("old", "new")]
     access = Desired(ResourceRef("Access", "User:a"), dict.fromkeys(paths, "granted"), location=location)
-    live = (
-        allow("User:a", "old"),
-        allow("User:b", "o", "All", is_prefix=True),
-        allow("User:c", "old", "Read"),
-    )
-    reading = AccessReading(live, AuthorizerSettings())
+    prefixed, reads = allow("User:b", "o", "All", is_prefix=True), allow("User:c", "old", "Read")
+    reading = AccessReading((allow("User:a", "old"), prefixed, reads), AuthorizerSettings())
     (succession,) = add_writers([follow(cluster)], [access], lambda: reading)
-    assert [(each.principal, each.location) for each in succession.writers] == [
-        ("User:a", location),
-        ("User:b", None),
-    ]
+    found = [(each.principal, each.location) for each in succession.writers]
+    assert found == [("User:a", location), ("User:b", None)]
     assert succession.writers[1].right == "All on topics that start with o"
 
-    def fail(error: ClusterError) -> AccessReading:
-        raise error
-
     for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
-        (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
+        (succession,) = add_writers([follow(cluster)], [access], fail(error))
         assert (succession.writers, len(succession.notes)) == ((), notes)
 
 
@@ -374,15 +349,12 @@ def test_closing_needs_consent_and_names_writers(cluster: MemoryCluster, tmp_pat
     plan = plan_for(cluster, *load_closing(tmp_path, True, application))
     (planned,) = plan.changes
     assert (str(planned.ref), planned.missing) == ("Access/User:*", ("access-removal",))
-    line = (
-        (tmp_path / "all.yaml").read_text().splitlines()[planned.location.line - 1 if planned.location else 0]
-    )
-    assert "closeWrites" in line
+    assert planned.location is not None
+    assert "closeWrites" in (tmp_path / "all.yaml").read_text().splitlines()[planned.location.line - 1]
     text = render_plan(plan, width=250).plain
     assert "User:* is denied Write on topic old, which User:a may do now; super users keep it" in text
-    assert [note.code for note in plan.diagnostics if note.ref == ResourceRef("Access", "User:a")] == [
-        "KF609"
-    ]
+    notes = [note.code for note in plan.diagnostics if note.ref == ResourceRef("Access", "User:a")]
+    assert notes == ["KF609"]
 
 
 def test_closing_is_shown_and_drift_finds_its_removal(closed: MemoryCluster, tmp_path: Path) -> None:
@@ -465,9 +437,7 @@ def test_tombstone_takes_the_denial_along(closed: MemoryCluster, tmp_path: Path)
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_denial_stays_with_a_predecessor_that_stays(
-    closed: MemoryCluster, tmp_path: Path, closes: bool
-) -> None:
+def test_denial_stays_with_its_predecessor(closed: MemoryCluster, tmp_path: Path, closes: bool) -> None:
     declared = load_closing(tmp_path, closes, old="absent")
     closed.write("old", 0, 1)
     plan = plan_for(closed, *declared)
@@ -475,10 +445,15 @@ def test_denial_stays_with_a_predecessor_that_stays(
     assert "it stays until the deletion of Topic/old is applied" in str(plan.changes[1].reason)
 
 
+def test_opening_does_not_wait_for_other_changes(closed: MemoryCluster, tmp_path: Path) -> None:
+    declared = load_closing(tmp_path, False)
+    cut = [replace(each, state={**(each.state or {}), "config.retention.ms": "1"}) for each in declared[:1]]
+    statuses = [("Topic/old", Status.NEEDS_CONSENT), ("Access/User:*", Status.PLANNED)]
+    assert list_changes(plan_for(closed, *cut, *declared[1:])) == statuses
+
+
 @pytest.mark.parametrize(("closes", "old"), [(False, "present"), (True, "absent")])
-def test_nothing_is_opened_without_acls(
-    cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str
-) -> None:
+def test_nothing_opens_without_acls(cluster: MemoryCluster, tmp_path: Path, closes: bool, old: str) -> None:
     plan = plan_for(cluster, *load_closing(tmp_path, closes, old=old))
     assert "Access/User:*" not in [str(change.ref) for change in plan.changes]
     assert "KF420" not in [note.code for note in plan.diagnostics]

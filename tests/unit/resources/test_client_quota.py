@@ -7,11 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from kafkaform.audit.trail import read_record
+from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.core.printable import is_plain, printable
 from kafkaform.core.values import replace
+from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
@@ -285,3 +289,15 @@ BOTH, CLIENTS = "user=<default>,client-id=<default>", "client-id=<default>"
 def test_fallbacks_of_entity_follow_kafka_order(name: str, fallbacks: str) -> None:
     """The order of Kafka's documentation, of those that hold for all clients of an entity."""
     assert [entity.name for entity in parse_entity(name).fallbacks()] == fallbacks.split()
+
+
+def test_deleted_quota_is_restored_by_new_manifest(memory: MemoryCluster, applied: ManifestFile) -> None:
+    applied.edit("spec:\n", "spec:\n  state: absent\n")
+    run = applied.apply()
+    log = read_record(memory, AuditSettings())
+    reversal = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
+    (restored,) = reversal.restored
+    assert build_live_manifest(restored).data["spec"] == {
+        "entity": {"user": "alice"},
+        "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},
+    }

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import VERIFY_TIMEOUT_S, ApplyOptions, apply
+from kafkaform.apply.moves.reassignment import HEALTH_WAIT_S
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
     AuditError,
@@ -29,8 +31,9 @@ from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation
 from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.replicas.facts import get_replicas
-from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.builds import builds
@@ -43,7 +46,9 @@ from tests.support.plans.scenes import (
     Watched,
     absent,
     create_topic,
+    declare_reader,
     declare_topic,
+    judge_saved,
     plan_for,
     state_of,
     topic,
@@ -94,21 +99,33 @@ def test_reversible_operations_precede_deletion(memory: MemoryCluster, time: Fak
     assert len(watched.requests) == len(in_order)
 
 
-@pytest.mark.parametrize(("count", "replicas", "skipped"), [(6, 1, AddPartitions), (3, 3, Reassign)])
+@pytest.mark.parametrize(
+    ("count", "replicas", "skipped", "error"),
+    [(6, 1, AddPartitions, NO), (3, 3, Reassign, NO), (6, 1, AddPartitions, LOST)],
+)
 def test_failed_config_operation_skips_following_operations(
-    memory: MemoryCluster, time: FakeClock, count: int, replicas: int, skipped: type[Operation]
+    memory: MemoryCluster,
+    time: FakeClock,
+    count: int,
+    replicas: int,
+    skipped: type[Operation],
+    error: ClusterError,
 ) -> None:
+    """Of one without an answer, a reading shows that it was carried out."""
     for name in ("bad", "good"):
         create_topic(memory, name)
     desired = (declare_topic(name, count, replicas, retention_ms=WEEK) for name in ("bad", "good"))
     plan = plan_for(memory, *desired)
-    memory.fail_next(NO, topic("bad"))
+    memory.fail_next(error, topic("bad"), carried_out=error is LOST)
     report = carry_out(plan, memory, time)
     assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
-    assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1}
     bad = result_of(report, "bad")
-    assert (bad.message, bad.hint, bad.done) == (NO.message, "ask them", ())
-    assert sorts(bad.not_done) == [AlterConfigs, skipped]
+    assert (bad.message, bad.hint) == (error.message, error.hint)
+    done = [AlterConfigs] if error is LOST else []
+    assert (sorts(bad.done), sorts([*bad.done, *bad.not_done])) == (done, [AlterConfigs, skipped])
+    assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1} | dict.fromkeys(
+        ["retention.ms"] if done else [], WEEK
+    )
 
 
 def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
@@ -133,7 +150,13 @@ def test_unchanged_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) ->
     assert (watched.readings, watched.requests, time.naps) == ([], [], [])
 
 
-@pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
+def test_passed_observation_is_not_read_again(memory: MemoryCluster, time: FakeClock) -> None:
+    now, watched = judge_saved(plan_for(memory, declare_topic("a")), memory), Watched(memory)
+    assert apply(now.plan, watched, ApplyOptions(clock=time.clock), now.observation).complete
+    assert len(watched.readings) == 1  # afterwards
+
+
+@pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")])
 def test_recreated_topic_is_skipped(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
     uid = create_topic(memory, "a")
     plan = plan_for(memory, desired)
@@ -253,15 +276,34 @@ def test_topic_recreated_by_a_producer_is_reported(
     assert not report.complete
 
 
-def test_topic_changed_during_verification_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6))
-    later = AddPartitions(topic("a"), 6, 9)
-    report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
-    item = result_of(report, "a")
+@pytest.mark.parametrize(
+    ("desired", "reason"),
+    [
+        (declare_topic("a", 6), "partitions is now 9; the plan saw 3 and sets 6"),
+        (declare_topic("a", 3, retention_ms=WEEK), "it was deleted and created again since the plan"),
+        (absent("a"), "it is no longer visible to this account"),
+    ],
+)
+def test_topic_changed_during_verification_is_not_verified(
+    memory: MemoryCluster, time: FakeClock, desired: Desired, reason: str
+) -> None:
+    uid = create_topic(memory, "a")
+    plan = plan_for(memory, desired)
+
+    def change(batch: Sequence[Operation]) -> None:
+        match batch:
+            case [AddPartitions()]:
+                memory.execute([AddPartitions(topic("a"), 6, 9)])
+            case [AlterConfigs()]:
+                memory.execute([DeleteTopic(topic("a"), uid)])
+                create_topic(memory, "a")
+            case _:
+                memory.hide(topic("a"))
+
+    item = result_of(carry_out(plan, Watched(memory, after=change), time), "a")
     assert item.result is Result.FAILED
-    assert item.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
-    assert sorts(item.done) == [AddPartitions]
+    assert item.message.startswith(f"not verified: {reason}")
+    assert (len(item.done), item.not_done) == (1, ())
 
 
 def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time: FakeClock) -> None:
@@ -292,27 +334,60 @@ def test_verification_continues_while_changes_appear(memory: MemoryCluster, time
     assert sum(time.naps) > 4 * (VERIFY_TIMEOUT_S - 5)
 
 
+def test_offsets_are_committed_after_topics_appear(memory: MemoryCluster, time: FakeClock) -> None:
+    requests: list[tuple[list[type[Operation]], int]] = []
+    watched = Watched(memory, before=lambda batch: requests.append((sorts(batch), len(time.naps))))
+    plan = plan_for(memory, declare_topic("new"), declare_reader("new"))
+    memory.lag(3)
+    assert carry_out(plan, watched, time).complete
+    assert requests == [([CreateTopic], 0), ([CommitInitialOffsets], 3)]
+
+
+def test_only_denial_on_a_doomed_topic_waits_for_its_deletion(memory: MemoryCluster, time: FakeClock) -> None:
+    opened = []
+    for name in ("doomed", "kept"):
+        create_topic(memory, name)
+        memory._contents.acls.add(parse_path(f"deny Write on topic {name}", f"User:{name}"))
+        memory.fail_next(NO, topic(name))
+        opened.append(Desired(ResourceRef("Access", f"User:{name}"), None))
+    desired = (absent("doomed"), declare_topic("kept", 6), declare_reader("doomed"))
+    report = carry_out(plan_for(memory, *desired, *opened, allow="destructive"), memory, time)
+    failed = {name for name, result in results(report).items() if result is Result.FAILED}
+    assert (failed, len(report.results)) == ({"doomed", "kept", "User:doomed"}, 5)
+    assert "Topic/doomed" in result_of(report, "User:doomed").message
+
+
 @pytest.mark.parametrize("last", [4, 10**6])
 def test_readings_that_fail_are_repeated(memory: MemoryCluster, time: FakeClock, last: int) -> None:
     """A refused request needs none."""
-    plan = plan_for(memory, declare_topic("a"), declare_topic("b"))
+    create_topic(memory, "half")
+    plan = plan_for(
+        memory, declare_topic("a"), declare_topic("b"), declare_topic("half", 6, retention_ms=WEEK)
+    )
     memory.fail_next(NO, topic("b"))
     watched = Watched(memory)
 
-    def fail() -> None:
+    def fail_reading() -> None:
         if 2 <= len(watched.readings) < last:
             raise Unreachable("nobody there")
 
-    watched.reading = fail
+    def refuse(batch: Sequence[Operation]) -> None:
+        if sorts(batch) == [AddPartitions]:
+            memory.fail_next(NO, topic("half"))
+
+    watched.reading, watched.before = fail_reading, refuse
     report = carry_out(plan, watched, time)
     assert sorts(result_of(report, "a").done) == [CreateTopic]
+    half = result_of(report, "half")
+    assert (sorts(half.done), sorts(half.not_done)) == ([AlterConfigs], [AddPartitions])
     assert result_of(report, "b").message == NO.message
     if last == 4:
-        assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED}
-        assert len(time.naps) == 2
+        assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "half": Result.FAILED}
+        assert (half.message, len(time.naps)) == (NO.message, 2)
     else:
-        assert results(report) == {"a": Result.FAILED, "b": Result.FAILED}
+        assert results(report) == dict.fromkeys(("a", "b", "half"), Result.FAILED)
         assert result_of(report, "a").message == "not verified: nobody there"
+        assert half.message == f"{NO.message}; not verified: nobody there"
 
 
 def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time: FakeClock) -> None:
@@ -338,8 +413,8 @@ def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, 
     assert result_of(report, "z").result is Result.NOT_TRIED
 
 
-@pytest.mark.parametrize("given_up", [True, False])
-def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, given_up: bool) -> None:
+@pytest.mark.parametrize("interrupts", [0, 1, 2])
+def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, interrupts: int) -> None:
     """Right after a cancellation, brokers may name the new replicas and the controller no reassignment."""
     create_topic(memory, "a", 3, 1)
     plan = plan_for(memory, declare_topic("a", 3, 3), allow="destructive")
@@ -360,7 +435,9 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
             observe_fields=lambda _: cancelled,
             layout=lambda topics=None: replace(memory.layout(topics), reassigning={}),
         )
-        if given_up:
+        if interrupts == 2:
+            vars(late).update(throttles=fail(KeyboardInterrupt()))
+        if interrupts:
             raise KeyboardInterrupt
         return memory.reassign(targets, guard)
 
@@ -369,8 +446,12 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
     item = result_of(report, "a")
     assert report.interrupted
     assert (item.result, item.done) == (Result.FAILED, ())
-    unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
-    assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
+    ended = (
+        "abandoned while waiting for the answer" if interrupts == 2 else "stopped; 0 of 3 partitions in place"
+    )
+    unproven = "; not verified: its replicas are still being moved, or moved back" if interrupts else ""
+    assert item.message == f"{ended}{unproven}"
+    assert sum(time.naps) < VERIFY_TIMEOUT_S
 
 
 def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
@@ -465,8 +546,8 @@ def test_min_isr_is_not_raised_after_early_end_of_moves(
     plan = plan_for(memory, *(declare_topic(n, 3, 3, min_insync_replicas="2") for n in ("moved", "ready")))
     ended, stop, notes = Event(), Event(), Notes()
 
-    def step(_: object) -> None:
-        if not ended.is_set():
+    def step(progress: MoveProgress) -> None:
+        if progress.partitions_done == 1 and not ended.is_set():
             ended.set()
             if end == "stopped":
                 stop.set()
@@ -483,20 +564,34 @@ def test_min_isr_is_not_raised_after_early_end_of_moves(
     assert ended.is_set()
     assert watched.requests == []
     assert not report.complete
+    item = result_of(report, "moved")
+    assert "1 of 3 partitions in place" in item.message
+    assert "not verified" not in item.message
+    assert (sorts(item.not_done), sorts(item.in_doubt)) == ([Reassign, AlterConfigsInSync], [Reassign])
 
 
-def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock) -> None:
+@pytest.mark.parametrize("stopped", [True, False])
+def test_min_isr_is_not_raised_before_replicas_are_in_sync(
+    memory: MemoryCluster, time: FakeClock, stopped: bool
+) -> None:
     create_topic(memory, "a", 3, 3)
     plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     for broker in (1, 2):
         memory.stop_broker(broker)
     watched, stop = Watched(memory), Event()
-    observer = Mock(spec=Observer, **{"show_line.side_effect": lambda _: stop.set()})
+    observer = Mock(spec=Observer)
+    if stopped:
+        observer.show_line.side_effect = lambda _: stop.set()
     report = carry_out(plan, watched, time, stop=stop, observer=observer)
-    (line,) = observer.show_line.call_args.args
-    assert line.startswith("waiting for replicas of a:")
-    assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
-    assert (observer.show_line.call_count, watched.requests) == (1, [])
+    assert watched.requests == []
+    line = observer.show_line.call_args_list[0].args[0]
+    assert line.startswith("waiting for replicas of a: partition 0 has 1 replica in sync")
+    if stopped:
+        assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
+        assert observer.show_line.call_count == 1
+    else:
+        assert result_of(report, "a").message.startswith("partition 0 has 1 replica in sync")
+        assert sum(time.naps) == pytest.approx(HEALTH_WAIT_S)
 
 
 def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
@@ -508,6 +603,39 @@ def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeC
     assert throttles.call_count == 0
     assert carry_out(plan_for(memory, declare_topic("b")), cluster, time, throttle_journal=journal).complete
     assert throttles.call_count == 1
+    # An apply that moves replicas has looked for them already.
+    moves = plan_for(memory, declare_topic("b", 3, 3))
+    assert carry_out(moves, cluster, time, throttle_journal=MemoryThrottleJournal()).complete
+    assert [call.args for call in throttles.call_args_list].count(((),)) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("lock lost", "bob has it"),
+        ("cluster gone", "nobody there"),
+        ("stopped", "stopped halfway"),
+        ("Ctrl-C", "abandoned while waiting for the answer"),
+    ],
+)
+def test_early_end_leaves_the_rest_and_earlier_throttles(
+    memory: MemoryCluster, time: FakeClock, end: str, message: str
+) -> None:
+    for name in ("a", "b"):
+        create_topic(memory, name)
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b", 6))
+    watched, stop = override(memory, throttles=fail(AssertionError())), Event()
+    if end == "cluster gone":
+        memory.fail_next(Unreachable("nobody there"), topic("a"), carried_out=True)
+    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
+    options = {"stop": stop, "guard": LimitedGuard(1 if end == "lock lost" else 2)}
+    report = carry_out(plan, watched, time, throttle_journal=MemoryThrottleJournal(), **options)
+    assert report.interrupted == (end in {"stopped", "Ctrl-C"})
+    assert results(report) == {"a": Result.FAILED, "b": Result.NOT_TRIED}
+    item = result_of(report, "a")
+    assert item.message.endswith(message)
+    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
+    assert carry_out(plan, memory, time).complete
 
 
 def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
@@ -516,6 +644,19 @@ def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> N
     assert carry_out(plan, mute, time, observer=notes, throttle_journal=MemoryThrottleJournal()).complete
     (line,) = notes.lines
     assert line.endswith("nobody there")
+
+
+def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(
+        memory, declare_topic("a", 6, 3, retention_ms=WEEK), declare_topic("b"), declare_topic("c")
+    )
+    memory.fail_next(NO, topic("c"))
+    observer = Mock(spec=Observer)
+    carry_out(plan, memory, time, observer=observer)
+    observer.started.assert_called_once_with(5)
+    assert [call.args[1] for call in observer.finished.call_args_list] == [None, NO, None, None, None]
+    assert [call.args for call in observer.verifying.call_args_list] == [(3,)]
 
 
 NAMES = ("a", "b", "c", "d")
@@ -714,6 +855,24 @@ def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeC
     assert carry_out(plan, memory, time).complete
 
 
+def test_moves_finished_after_lock_loss_are_done(memory: MemoryCluster, time: FakeClock) -> None:
+    """They go on all the same, and are over by the time that the cluster is read again."""
+    create_topic(memory, "a", 1, 3, retention_ms=DAY)
+    plan = plan_for(memory, declare_topic("a", 2, 2, retention_ms=WEEK), allow="destructive")
+    memory.lag(1)
+    memory.pace(2)
+    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), LimitedGuard(3)
+
+    def guard() -> None:
+        proof()
+        watched.fail()
+
+    report = carry_out(plan, watched, time, guard=guard, throttle_journal=MemoryThrottleJournal())
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
+    assert (item.not_done, item.in_doubt) == ((), ())
+
+
 def test_lock_loss_within_batch_keeps_earlier_outcomes(memory: MemoryCluster, time: FakeClock) -> None:
     """Groups take a request each: some of a batch were carried out, and the others surely were not."""
     create_topic(memory, "read")
@@ -727,19 +886,36 @@ def test_lock_loss_within_batch_keeps_earlier_outcomes(memory: MemoryCluster, ti
 
 
 def test_journal_has_intended_changes_only(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("changed", "done", "moved", "refused", "unsure"):
+    for name in ("agreed", "changed", "done", "moved", "refused", "unsure"):
         create_topic(memory, name, retention_ms=WEEK)
     grown = (declare_topic(name, 6, retention_ms=WEEK) for name in ("changed", "done", "moved"))
-    held = (declare_topic("refused", 1, retention_ms=WEEK), declare_topic("unsure", retention_ms=DAY))
-    plan = plan_for(memory, *grown, declare_topic("new"), *held)
-    memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
+    unsure = (declare_topic(name, retention_ms=DAY) for name in ("agreed", "unsure"))
+    plan = plan_for(
+        memory, *grown, declare_topic("new"), declare_topic("refused", 1, retention_ms=WEEK), *unsure
+    )
+    grow = AddPartitions(topic("done"), 3, 6, ((1,), (2,), (3,)))
+    memory.execute([grow, AddPartitions(topic("moved"), 3, 4)])
+    memory.execute([AlterConfigs(topic("agreed"), {"retention.ms": DAY})])
     log: list[object] = []
-    watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
+    watched, stop = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__)), Event()
     journal = SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
+    stop.set()
+    assert carry_out(plan, watched, time, stop=stop, journal=journal).interrupted
+    assert log == []
     report = carry_out(plan, watched, time, journal=journal)
     assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
-    applied = {name for name, result in results(report).items() if result is Result.APPLIED}
-    assert applied == {"changed", "new"}
+    assert results(report) == {
+        **dict.fromkeys(("agreed", "done"), Result.ALREADY),
+        **dict.fromkeys(("changed", "new"), Result.APPLIED),
+        "moved": Result.MOVED,
+        "refused": Result.REFUSED,
+        "unsure": Result.NEEDS_CONSENT,
+    }
+    refused = result_of(report, "refused")
+    assert refused.message == refused.planned.reason
+    assert refused.hint == refused.planned.remedy
+    assert carry_out(plan, watched, time, journal=journal).complete is False
+    assert len(log) == 3
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])

@@ -234,11 +234,24 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert not trail.was_recreated_by(ORDERS, "run1")
 
 
-def test_recreation_ends_earlier_settings(story: Story) -> None:
-    """Somebody else deleted it in between."""
+def test_deletion_and_creation_end_earlier_settings(story: Story) -> None:
+    def values(path: str = RETENTION) -> list[object]:
+        return [setting.value for setting in Trail(story.entries).settings(ORDERS, path)]
+
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("create", "orders", {RETENTION: (None, DAY)})
-    assert [setting.value for setting in Trail(story.entries).settings(ORDERS, RETENTION)] == [DAY]
+    assert values() == [DAY], "somebody else deleted it in between"
+    story.add("delete", "orders", {RETENTION: (DAY, None)})
+    assert values() == []
+    assert Trail(story.entries).find_open(ORDERS, "delete") is None
+    created = story.add("create", "orders", {"partitions": (None, 1)})
+    story.add("update", "orders", {"partitions": (1, 2)})
+    assert values() == [None], "it was made without a value of its own"
+    assert values("partitions") == [2, 1]
+    assert values("replicationFactor") == [], "it was made with some, though none was asked for"
+    story.add("update", "orders", {RETENTION: (None, DAY)})
+    assert values() == [DAY, None]
+    assert not Trail(story.entries).replaced_since(ORDERS, created.at)
 
 
 def test_changes_on_other_cluster_are_ignored(tmp_path: Path) -> None:

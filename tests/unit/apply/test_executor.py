@@ -25,7 +25,7 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.lock import Guard, lock_lost_error, unguarded
+from kafkaform.core.lock import Guard, lock_lost_error
 from kafkaform.core.model import Desired, FieldValue, Intent, Observation, ResourceRef, State, Status
 from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation
 from kafkaform.core.partitions import Replicas, TopicPartition
@@ -413,8 +413,16 @@ def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, 
     assert result_of(report, "z").result is Result.NOT_TRIED
 
 
-@pytest.mark.parametrize("interrupts", [0, 1, 2])
-def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, interrupts: int) -> None:
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("stop", "stopped; 0 of 3 partitions in place"),
+        ("Ctrl-C", "stopped; 0 of 3 partitions in place"),
+        ("Ctrl-C twice", "abandoned while waiting for the answer"),
+        ("timeout", "not finished within 1m; 0 of 3 partitions in place"),
+    ],
+)
+def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, end: str, message: str) -> None:
     """Right after a cancellation, brokers may name the new replicas and the controller no reassignment."""
     create_topic(memory, "a", 3, 1)
     plan = plan_for(memory, declare_topic("a", 3, 3), allow="destructive")
@@ -423,7 +431,8 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, in
 
     def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
         if None not in targets.values():
-            stop.set()
+            if end != "timeout":
+                stop.set()
             return memory.reassign(targets, guard)
         running = memory.observe_fields({topic("a"): {"placement": None, "replicationFactor": None}})
         resources = {
@@ -435,23 +444,22 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, in
             observe_fields=lambda _: cancelled,
             layout=lambda topics=None: replace(memory.layout(topics), reassigning={}),
         )
-        if interrupts == 2:
+        if end == "stop":
+            return memory.reassign(targets, guard)
+        if end == "Ctrl-C twice":
             vars(late).update(throttles=fail(KeyboardInterrupt()))
-        if interrupts:
-            raise KeyboardInterrupt
-        return memory.reassign(targets, guard)
+        raise Unreachable("nobody there") if end == "timeout" else KeyboardInterrupt
 
-    late = override(memory, reassign=reassign)
-    report = carry_out(plan, late, time, stop=stop, throttle_journal=MemoryThrottleJournal())
+    late, moves = override(memory, reassign=reassign), MoveOptions(timeout_s=60 if end == "timeout" else None)
+    options = {"stop": stop, "throttle_journal": MemoryThrottleJournal(), "moves": moves}
+    report = carry_out(plan, late, time, **options)
     item = result_of(report, "a")
-    assert report.interrupted
+    assert report.interrupted == (end != "timeout")
     assert (item.result, item.done) == (Result.FAILED, ())
-    ended = (
-        "abandoned while waiting for the answer" if interrupts == 2 else "stopped; 0 of 3 partitions in place"
-    )
-    unproven = "; not verified: its replicas are still being moved, or moved back" if interrupts else ""
-    assert item.message == f"{ended}{unproven}"
-    assert sum(time.naps) < VERIFY_TIMEOUT_S
+    unproven = "; not verified: its replicas are still being moved, or moved back" if end != "stop" else ""
+    assert item.message == f"{message}{unproven}"
+    # Only where nobody has stopped it, the cluster is read again and again.
+    assert (sum(time.naps) > 60 + VERIFY_TIMEOUT_S) == (end == "timeout")
 
 
 def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
@@ -495,44 +503,43 @@ def test_deferred_field_is_checked_against_live_replicas(
     assert (len(memory.executed) > before) == (result is Result.APPLIED)
 
 
-class InOrder(Watched):
-    """A cluster that notes what it was asked, in order, and the replicas in sync when it was."""
+def note_order(memory: MemoryCluster) -> tuple[Watched, list[tuple[type[Operation], int]]]:
+    """Return a cluster that notes what it was asked, in order, and the replicas in sync when it was."""
+    asked: list[tuple[type[Operation], int]] = []
 
-    def __init__(self, cluster: MemoryCluster) -> None:
-        super().__init__(cluster, before=lambda batch: [*map(self._note, sorts(batch))])
-        self.asked: list[tuple[str, int]] = []
+    def note(*kinds: type[Operation]) -> None:
+        in_sync = min(len(state.isr) for state in memory.layout().topics["a"])
+        asked.extend((sort, in_sync) for sort in kinds)
 
-    def _note(self, sort: type[Operation]) -> None:
-        self.asked.append((sort.__name__, min(len(state.isr) for state in self.cluster.layout().topics["a"])))
+    def reassign(*request: Any) -> Mapping[TopicPartition, ClusterError | None]:
+        note(Reassign)
+        return memory.reassign(*request)
 
-    def reassign(
-        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        self._note(Reassign)
-        return self.cluster.reassign(targets, guard)
+    watched = override(memory, reassign=reassign)
+    watched.before = lambda batch: note(*sorts(batch))
+    return watched, asked
 
 
 def test_min_isr_is_raised_after_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     memory.pace(10)
-    asked = InOrder(memory)
+    watched, asked = note_order(memory)
     plan = plan_for(memory, declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK))
-    report = carry_out(plan, asked, time)
+    report = carry_out(plan, watched, time)
     assert report.complete
-    requests = ("AlterConfigs", "AddPartitions", "Reassign", "AlterConfigsInSync")
-    assert asked.asked == [*zip(requests, (1, 1, 1, 3), strict=True)]
+    assert asked == [(AlterConfigs, 1), (AddPartitions, 1), (Reassign, 1), (AlterConfigsInSync, 3)]
     wanted = {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2", "retention.ms": WEEK}
     assert state_of(memory, "a") == wanted
-    assert sorts(result_of(report, "a").done) == [AlterConfigs, AddPartitions, Reassign, AlterConfigsInSync]
+    assert sorts(result_of(report, "a").done) == [sort for sort, _ in asked]
     assert carry_out(plan, memory, time).complete
 
 
 def test_min_isr_is_lowered_before_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a", 3, 3, min_insync_replicas="2")
-    asked = InOrder(memory)
+    watched, asked = note_order(memory)
     desired = declare_topic("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
-    assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
-    assert asked.asked == [("AlterConfigs", 3), ("Reassign", 3)]
+    assert carry_out(plan_for(memory, desired, allow="destructive"), watched, time).complete
+    assert asked == [(AlterConfigs, 3), (Reassign, 3)]
 
 
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
@@ -732,40 +739,6 @@ def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> Non
         assert one.result.value == one.planned.status.value
 
 
-class Failing(Watched):
-    """A cluster that fails operations, each sort of each resource once.
-
-    Args:
-        cluster: The cluster.
-        failing: The errors by name and operation, and whether it is carried out all the same.
-    """
-
-    def __init__(
-        self, cluster: MemoryCluster, failing: Mapping[tuple[str, type[Operation]], tuple[ClusterError, bool]]
-    ) -> None:
-        super().__init__(cluster)
-        self._memory = cluster
-        self._failing = dict(failing)
-        self._due: Sequence[tuple[ResourceRef, type[Operation]]] = ()
-
-    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
-        self._due = [(operation.ref, type(operation)) for operation in operations]
-        return super().execute(operations, guard)
-
-    def reassign(
-        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        self._due = [(topic(name), Reassign) for name in sorted({name for name, _ in targets})]
-        return self.cluster.reassign(targets, guard)
-
-    def fail(self) -> None:
-        """Let what is about to be sent fail as it is to."""
-        for ref, sort in self._due:
-            if found := self._failing.pop((ref.name, sort), None):
-                self._memory.fail_next(found[0], ref, carried_out=found[1])
-        self._due = ()
-
-
 @examples(3)
 @given(
     live_topics(),
@@ -792,18 +765,25 @@ def test_each_resource_ends_planned_unchanged_or_reported_partial(
     memory.lag(lag)
     memory.pace(2)
     throttle_journal = MemoryThrottleJournal()
-    watched = Failing(memory, failing)
 
-    taken = LimitedGuard(proofs)
+    def let_fail(due: Sequence[tuple[str, type[Operation]]]) -> None:
+        for name, sort in due:
+            if found := failing.pop((name, sort), None):
+                memory.fail_next(found[0], topic(name), carried_out=found[1])
 
-    def guard() -> None:
-        taken()
-        watched.fail()
+    def reassign(
+        targets: Mapping[TopicPartition, Replicas | None], guard: Guard
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        let_fail([(name, Reassign) for name in sorted({name for name, _ in targets})])
+        return memory.reassign(targets, guard)
 
+    watched = override(memory, reassign=reassign)
+    watched.before = lambda batch: let_fail([(each.ref.name, type(each)) for each in batch])
     watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
+    options = {"stop": stop, "guard": LimitedGuard(proofs), "throttle_journal": throttle_journal}
+    report = carry_out(plan, watched, time, **options)
 
-    report = carry_out(plan, watched, time, stop=stop, guard=guard, throttle_journal=throttle_journal)
-
+    memory._failures.clear()  # of what was not sent, as the lock was lost
     memory.lag(0)
     for _ in range(lag):
         memory.observe([])
@@ -857,18 +837,16 @@ def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeC
 
 def test_moves_finished_after_lock_loss_are_done(memory: MemoryCluster, time: FakeClock) -> None:
     """They go on all the same, and are over by the time that the cluster is read again."""
-    create_topic(memory, "a", 1, 3, retention_ms=DAY)
+    create_topic(memory, "a", 1, 3)
     plan = plan_for(memory, declare_topic("a", 2, 2, retention_ms=WEEK), allow="destructive")
     memory.lag(1)
-    memory.pace(2)
-    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), LimitedGuard(3)
 
-    def guard() -> None:
-        proof()
-        watched.fail()
+    def reassign(*request: Any) -> object:
+        memory.fail_next(LOST, topic("a"), carried_out=True)
+        return memory.reassign(*request)
 
-    report = carry_out(plan, watched, time, guard=guard, throttle_journal=MemoryThrottleJournal())
-    item = result_of(report, "a")
+    cluster, guard = override(memory, reassign=reassign), LimitedGuard(3)
+    item = result_of(carry_out(plan, cluster, time, guard=guard), "a")
     assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
     assert (item.not_done, item.in_doubt) == ((), ())
 

@@ -1,16 +1,25 @@
-"""Planning offset resets, on a cluster in memory."""
+"""Planning offset resets, on a cluster in memory, and CSV of offsets, as Kafka's own tool writes it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError, InvalidInput, KafkaformError
 from kafkaform.core.model import ResourceRef, Status, Update
 from kafkaform.core.offset_spec import Latest, parse_offset
 from kafkaform.core.plans import Plan
-from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
+from kafkaform.inspect.resets import (
+    Reset,
+    ResetRequest,
+    make_reset,
+    parse_topics,
+    read_offsets,
+    write_offsets,
+)
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, override
@@ -253,3 +262,35 @@ def test_topics_are_parsed(texts: tuple[str, ...], topics: dict[str, frozenset[i
 def test_invalid_topic_partitions_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="TOPIC:0,1,2"):
         parse_topics([text])
+
+
+PARTITIONS = st.tuples(st.text("abcXYZ019._-", min_size=1, max_size=20), st.integers(0, 10_000))
+
+
+@given(st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1), min_size=1))
+def test_offset_file_is_read_back(wanted: dict[tuple[str, int], int]) -> None:
+    assert read_offsets(write_offsets(wanted), "f.csv", "g") == wanted
+
+
+def test_offset_file_uses_kafka_format_and_locates_errors() -> None:
+    assert write_offsets({("b", 0): 7, ("a", 10): 1, ("a", 2): 0}) == "a,2,0\na,10,1\nb,0,7\n"
+    assert read_offsets("g,a,0,5\nh,a,0,9\n\n", "f.csv", "g") == {("a", 0): 5}
+    assert read_offsets('"a", 0 ,5\r\n', "f.csv", "g") == {("a", 0): 5}
+    assert problems("topic,partition,offset\na,0,5\na,0,6\na,-1,5\na,1\n") == [
+        "f.csv:1:1: is not an offset",
+        "f.csv:3:1: another offset for a:0",
+        "f.csv:4:1: is not an offset",
+        "f.csv:5:1: is not an offset",
+    ]
+    assert read_offsets("a,0,5\na,0,5\n", "f.csv", "g") == {("a", 0): 5}
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidInput) as caught:
+        read_offsets(text, "f.csv", "g")
+    return [f"{problem.location}: {problem.message}" for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "h,a,0,5\n"])
+def test_file_without_offset_of_group_is_refused(text: str) -> None:
+    assert problems(text) == ["f.csv:1:1: no offset of group g"]

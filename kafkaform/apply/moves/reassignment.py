@@ -175,7 +175,7 @@ class Reassigner:
         partitions = find_foreign(layout, self._targets)
         if not partitions:
             return None
-        moves = listed([f"{format_partition(key)} {(layout.reassigning or {})[key]}" for key in partitions])
+        moves = listed([f"{format_partition(key)} {layout.reassigning[key]}" for key in partitions])
         running = f"a reassignment that this apply did not start is running: {moves}"
         if self._context.options.when_busy is WhenBusy.REFUSE:
             raise MovesUnfinished(

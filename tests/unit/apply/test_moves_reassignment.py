@@ -125,7 +125,7 @@ def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
 def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     unasked = fail(AssertionError())
-    crew = Crew(override(memory, throttles=unasked, set_throttles=unasked, clear_throttles=unasked))
+    crew = Crew(override(memory, throttles=unasked, clear_throttles=unasked, log_dirs=unasked))
     assert crew.move(work("b", TRIPLE, ((1, 2), (2, 3), (3, 1)))).outcomes == {B: None}
     assert now_on(memory, "b") == ((1, 2), (2, 3), (3, 1))
     assert crew.throttle_journal.announced == {}
@@ -251,6 +251,7 @@ def test_lost_lock_leaves_moves_and_throttles(
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=batch), guard=guard)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, LockLost)
+    assert error.is_partial
     assert f"{in_place} of 3 partitions in place" in error.message
     assert guard.asked == requests + 1
     assert memory.throttles(["a"]).rates.keys() == {1, 2, 3}
@@ -439,15 +440,23 @@ def test_unauthorized_throttles_read_no_journal(memory: MemoryCluster) -> None:
     assert crew.notes.lines == []
 
 
-def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize("partly", [True, False])
+def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster, partly: bool) -> None:
+    """A request may fail as a whole for the one broker."""
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if not partly and 3 in throttles.rates:
+            raise Unreachable("broker 3 is down")
+        memory.clear_throttles(throttles, guard)
+
     laid_out(memory, "b", ((3, 1), (3, 2)))
-    crew = Crew(memory)
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
     crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
     assert crew.move(work("b", ((3, 1), (3, 2)), ((1, 2), (2, 1)))).outcomes == {B: None}
     assert ["broker 3" in line for line in crew.notes.lines[-2:]] == [True, True]
     assert not any("trying again" in line for line in crew.notes.lines), "nobody waits for a dead broker"
     memory.start_broker(3)
-    assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
+    assert memory.throttles(["a", "b"]) == Throttles({3: Rates(MB, MB)})
 
 
 def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
@@ -545,6 +554,7 @@ def test_deleted_topic_does_not_stop_other_moves(memory: MemoryCluster) -> None:
     report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
     assert failure(report, "b").message.startswith("partition 0 no longer exists")
+    assert not failure(Crew(memory).move(work("b", SINGLE, TRIPLE)), "b").is_partial
 
 
 def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:

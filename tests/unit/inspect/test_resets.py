@@ -96,13 +96,20 @@ def test_unchanged_partitions_are_noted(cluster: MemoryCluster) -> None:
     assert notes(reset(cluster, "shift-by 1")) == [("KF438", message, suggestion)]
     # Whoever chooses partitions knows that there are others.
     assert notes(reset(cluster, "earliest", "a:0")) == []
+    planned = reset(cluster, "current")
+    assert (planned.plan.changes, planned.offsets) == ((), {("a", 0): 50, ("a", 1): 50})
+    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
 
 
-def test_partitions_missing_from_file_are_noted(cluster: MemoryCluster) -> None:
+def test_offsets_of_file_are_planned_and_missing_ones_noted(cluster: MemoryCluster) -> None:
     request = ResetRequest("g", offsets={("a", 0): 20})
-    ((code, message, suggestion),) = notes(make_reset(request, cluster, Settings(), None, NOW))
+    planned = make_reset(request, cluster, Settings(), None, NOW)
+    assert moves(planned.plan) == {"offsets.a:0": (50, 20)}
+    ((code, message, suggestion),) = notes(planned)
     assert (code, message.partition(" ")[0]) == ("KF438", "a:1-2")
     assert "`kafkaform reset g --to earliest --topic a:1-2`" in (suggestion or "")
+    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
+    assert moves(make_reset(request, cluster, Settings(), None, NOW).plan) == {"offsets.a:2": (None, 70)}
 
 
 @pytest.mark.parametrize(("place", "offset"), [("0", 10), ("999", 100), ("shift-by -99", 10)])
@@ -159,19 +166,6 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
-def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
-    planned = reset(cluster, "current")
-    assert planned.plan.changes == ()
-    assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
-    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
-
-
-def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
-    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
-    planned = make_reset(request, cluster, Settings(), None, NOW)
-    assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
-
-
 def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
     target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
@@ -219,19 +213,15 @@ def test_reset_is_carried_out_once(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
-def test_member_joined_since_plan_stops_reset(cluster: MemoryCluster) -> None:
-    plan = reset(cluster, "earliest", allow="destructive").plan
-    cluster.join("g")
-    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert first.result is Result.MOVED
-    assert "member" in first.message
-
-
-def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
+def test_reset_that_no_longer_fits_is_not_carried_out(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
+    cluster.join("g")
+    (found,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert found.result is Result.MOVED
+    assert "member" in found.message
+    cluster.leave("g")
     cluster.expire("a", 0, 60)
-    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert first.result is Result.FAILED
+    assert apply_again(plan, cluster) == [Result.FAILED]
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
 
 

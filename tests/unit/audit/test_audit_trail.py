@@ -2,7 +2,6 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -39,12 +38,6 @@ def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> Aud
     return open_journal(cluster, audit, plan, HEADER, "sha256:0", ALICE)
 
 
-def act_on(event: str, act: Callable[[], object]) -> Observer:
-    observer = Observer()
-    setattr(observer, event, lambda *_: act())
-    return observer
-
-
 def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, **options: Any) -> ApplyReport:
     return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, **options))
 
@@ -53,12 +46,10 @@ def test_intent_is_recorded_before_first_request(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan)
     seen: list[object] = []
-
-    def look() -> None:
-        seen.append((ends(entries_of(memory, journal.run)), list(memory.executed)))
-
-    report = carry_out(plan, memory, journal, observer=act_on("started", look))
-    assert seen == [({"a": None}, [])]
+    observer = Mock(spec=Observer)
+    observer.started = lambda _: seen.extend((ends(entries_of(memory, journal.run)), [*memory.executed]))
+    report = carry_out(plan, memory, journal, observer=observer)
+    assert seen == [{"a": None}, []]
     journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}
 

@@ -273,39 +273,37 @@ def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster
 # --- initial offsets -------------------------------------------------------------------------------
 
 
-STARTS = {
-    "earliest": 2,
-    "latest": 12,
-    "2001-09-09T01:46:40Z": 2,
-    "2001-09-09T01:46:40.001Z": 5,
-    "2004-11-09T11:33:20Z": 5,
-    "2008-01-10T21:20:00Z": 9,
-    "2008-01-10T21:20:00.001Z": 12,
-    "1970-01-01T00:00:00Z": 2,
-    "2999-01-01T00:00:00Z": 12,
-}
-"""Where groups start, and the offset: the log begins at 2, and its records are of three times."""
+STARTS = [
+    ("earliest", 2, 2),
+    ("latest", 12, 12),
+    ("2001-09-09T01:46:40Z", 2, 2),
+    ("2001-09-09T01:46:40.001Z", 5, 5),
+    ("2004-11-09T11:33:20Z", 5, 5),
+    ("2008-01-10T21:20:00Z", 9, 5),
+    ("2008-01-10T21:20:00.001Z", 12, 5),
+    ("1970-01-01T00:00:00Z", 2, 2),
+    ("2999-01-01T00:00:00Z", 12, 12),
+    ("2h ago", 12, 5),
+    ("30m ago", 12, 9),
+    ("99999d ago", 2, 2),
+]
+"""Where groups start, and the offsets in a log of three times long ago, and in one of ONE and late times.
+
+Both logs begin at 2.
+"""
 
 
 def test_initial_offsets_stay_within_log(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name = f"{prefix}a"
-    write_logs(cluster, traffic, name, 5)
-    traffic.write(name, 0, 4, TWO)
-    traffic.write(name, 0, 3, THREE)
-    traffic.expire(name, 0, 2)
-    for number, (start, offset) in enumerate(STARTS.items()):
-        carry_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
-        assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}, start
-
-
-def test_relative_start_time_is_resolved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name, now = f"{prefix}a", time.time_ns() // 1_000_000
-    write_logs(cluster, traffic, name, 5)
-    traffic.write(name, 0, 4, now - 3_600_000)
-    traffic.write(name, 0, 3, now)
-    for number, (start, offset) in enumerate({"2h ago": 5, "30m ago": 9, "99999d ago": 0}.items()):
-        carry_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
-        assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}
+    old, late, now = f"{prefix}a", f"{prefix}b", time.time_ns() // 1_000_000
+    for name, times in ((old, (TWO, THREE)), (late, (now - 3_600_000, now))):
+        write_logs(cluster, traffic, name, 5)
+        for at_ms, records in zip(times, (4, 3), strict=True):
+            traffic.write(name, 0, records, at_ms)
+        traffic.expire(name, 0, 2)
+    for number, (start, of_old, of_late) in enumerate(STARTS):
+        reader = f"{prefix}{number}"
+        carry_out(cluster, CommitInitialOffsets(group(reader), {old: start, late: start}))
+        assert read_offsets(cluster, reader) == {(old, 0): of_old, (late, 0): of_late}, start
 
 
 def test_group_with_offsets_only_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
@@ -558,6 +556,10 @@ def test_log_spans_and_offsets_by_time_are_read(cluster: Cluster, traffic: Traff
     found = [cluster.offsets_at(dict.fromkeys(asked, at_ms)) for at_ms in times]
     assert found == [{(name, 0): TimedOffset(2, ONE)}, {(name, 0): TimedOffset(5, TWO)}, {}]
     assert cluster.offsets_at({}) == {}
+    for at_ms in (TWO, ONE, THREE, TWO):  # times need not rise along a log
+        traffic.write(name, 1, 2, at_ms)
+    unordered = {at_ms: cluster.log_spans([(name, 1)], at_ms)[name, 1].at for at_ms in (ONE, TWO, THREE)}
+    assert unordered == {ONE: 0, TWO: 0, THREE: 4}
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
@@ -620,17 +622,6 @@ def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: 
     assert sizes[name, 0] > sizes[name, 1] >= 0
     assert cluster.sizes(seen) == {topic(name): DataSize(sum(sizes.values()), 2)}
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
-
-
-def test_log_spans_by_time_handle_unordered_timestamps(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
-    name = f"{prefix}a"
-    write_logs(cluster, traffic, name, 0)
-    for at_ms in (TWO, ONE, THREE, TWO):
-        traffic.write(name, 0, 2, at_ms)
-    found = {at_ms: cluster.log_spans([(name, 0)], at_ms)[name, 0].at for at_ms in (ONE, TWO, THREE)}
-    assert found == {ONE: 0, TWO: 0, THREE: 4}
 
 
 def test_epoch_ends_topic_ids_and_partition_counts_are_read(

@@ -397,15 +397,6 @@ def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None
     assert memory.throttles(["a"]) == foreign
 
 
-def test_unreadable_journal_is_noted(memory: MemoryCluster) -> None:
-    journal = MemoryThrottleJournal()
-    journal.read_leftovers = fail(PermissionDenied("no right to read"))  # type: ignore[method-assign]
-    crew = Crew(memory, throttle_journal=journal)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    (line,) = crew.notes.lines
-    assert line.endswith("no right to read")
-
-
 def test_throttle_of_stopped_broker_is_removed_by_later_apply(memory: MemoryCluster) -> None:
     journal = leave_throttles(memory)
     memory.advance(100)
@@ -533,20 +524,20 @@ def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     assert second_crew.throttle_journal.announced == {}
 
 
-def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", ((1,), (1,), (3,)))
+@pytest.mark.parametrize(
+    ("present", "why"),
+    [(((1,), (1,), (3,)), "partition 1 is now on 1; the plan saw 2"), (None, "partition 0 no longer exists")],
+)
+def test_topic_moved_or_deleted_since_plan_is_skipped(
+    memory: MemoryCluster, present: Assignment | None, why: str
+) -> None:
+    if present:
+        laid_out(memory, "b", present)
     watched = Watched(memory)
     report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
-    message = "partition 1 is now on 1; the plan saw 2; 0 of 3 partitions in place"
-    assert failure(report, "b").message == message
+    assert failure(report, "b").message == f"{why}; 0 of 3 partitions in place"
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
-
-
-def test_deleted_topic_does_not_stop_other_moves(memory: MemoryCluster) -> None:
-    report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert report.outcomes[A] is None
-    assert failure(report, "b").message.startswith("partition 0 no longer exists")
     assert not failure(Crew(memory).move(work("b", SINGLE, TRIPLE)), "b").is_partial
 
 
@@ -664,9 +655,13 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     assert not memory.throttles(["a", "b"])
 
 
-@pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3)])
-def test_unreadable_sizes_do_not_stop_batches(memory: MemoryCluster, method: str, notes: int) -> None:
-    crew = Crew(override(memory, **{method: fail(PermissionDenied("this account may not"))}))
+@pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3), ("read_leftovers", 1)])
+def test_unreadable_sizes_or_journal_do_not_stop_batches(
+    memory: MemoryCluster, method: str, notes: int
+) -> None:
+    denied = fail(PermissionDenied("this account may not"))
+    crew = Crew(override(memory, **{method: denied}))
+    setattr(crew.throttle_journal, method, denied)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(crew.notes.lines) == notes
     assert crew.notes.lines[0].endswith("this account may not")

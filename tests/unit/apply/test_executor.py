@@ -379,23 +379,6 @@ def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time
     assert carry_out(plan_for(memory, declare_topic("a")), watched, time, stop=stop).complete
 
 
-@pytest.mark.parametrize("carried_out", [True, False])
-def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, carried_out: bool) -> None:
-    create_topic(memory, "z")
-    plan = plan_for(memory, declare_topic("a"), declare_topic("z", 6))
-    watched = Watched(memory)
-    setattr(watched, "after" if carried_out else "before", fail(KeyboardInterrupt()))
-    report = carry_out(plan, watched, time)
-    assert (report.interrupted, report.complete, len(watched.requests)) == (True, False, 1)
-    item = result_of(report, "a")
-    if carried_out:
-        assert (item.result, sorts(item.done)) == (Result.APPLIED, [CreateTopic])
-    else:
-        assert (item.result, item.done) == (Result.FAILED, ())
-        assert item.message.startswith("abandoned while ")
-    assert result_of(report, "z").result is Result.NOT_TRIED
-
-
 @pytest.mark.parametrize(
     ("end", "message"),
     [
@@ -612,6 +595,7 @@ def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeC
         ("cluster gone", "nobody there"),
         ("stopped", "stopped halfway"),
         ("Ctrl-C", "abandoned while waiting for the answer"),
+        ("Ctrl-C at once", "; not verified: the cluster does not show the change yet"),
     ],
 )
 def test_early_end_leaves_the_rest_and_earlier_throttles(
@@ -624,13 +608,15 @@ def test_early_end_leaves_the_rest_and_earlier_throttles(
     if end == "cluster gone":
         memory.fail_next(Unreachable("nobody there"), topic("a"), carried_out=True)
     watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
+    watched.before = fail(KeyboardInterrupt()) if end == "Ctrl-C at once" else None
     options = {"stop": stop, "guard": LimitedGuard(1 if end == "lock lost" else 2)}
     report = carry_out(plan, watched, time, throttle_journal=MemoryThrottleJournal(), **options)
-    assert report.interrupted == (end in {"stopped", "Ctrl-C"})
+    assert report.interrupted == (end not in {"lock lost", "cluster gone"})
     assert results(report) == {"a": Result.FAILED, "b": Result.NOT_TRIED}
     item = result_of(report, "a")
     assert item.message.endswith(message)
-    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
+    assert sorts(item.done) == ([] if end == "Ctrl-C at once" else [AlterConfigs])
+    assert sorts([*item.done, *item.not_done]) == [AlterConfigs, AddPartitions]
     assert carry_out(plan, memory, time).complete
 
 

@@ -1,13 +1,14 @@
 """Recreating a topic: consent, steps, and what an apply that was killed leaves to the next one."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from kafkaform.apply.earlier import read_earlier
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
 from kafkaform.core.lock import Guard, unguarded
@@ -17,13 +18,12 @@ from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic, DeleteOffsets, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans import scenes
 from tests.support.plans.audit import HEADER, TOPIC_ONLY, entries_of, recorded_apply
 from tests.support.plans.scenes import (
-    QUIET,
     FakeClock,
     create_topic,
     declare_reader,
@@ -38,7 +38,7 @@ from tests.support.plans.scenes import (
 READER = declare_reader("orders")
 STEPS = (DeleteOffsets, DeleteTopic, CreateTopic, CommitInitialOffsets)
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION")
-TARGET = ClusterSettings("dev", ClientProperties())
+plan_for = partial(scenes.plan_for, target=ClusterSettings("dev", ClientProperties()))
 
 
 @pytest.fixture
@@ -57,10 +57,6 @@ def declare(uid: str, partitions: int = 2, *, protected: bool = False) -> Desire
     allow = {f"recreate of {uid}": "TICKET-1"}
     desired = declare_topic("orders", partitions, allow=allow, protected=protected)
     return replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))
-
-
-def plan_for(memory: MemoryCluster, *desired: Desired) -> Plan:
-    return build_plan(Request(desired), memory, Settings(rules=QUIET), TARGET)
 
 
 def carry_out(plan: Plan, memory: MemoryCluster) -> ApplyReport:

@@ -1,6 +1,7 @@
 """First offsets that were committed before and are gone: not committed again without a word."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,17 +10,17 @@ from kafkaform.audit.journal import open_journal
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.model import Create, Desired, Risk, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
-from kafkaform.plan.planning import Request, build_plan
-from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans import scenes
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, create_topic, declare_reader, group_ref
+from tests.support.plans.scenes import create_topic, declare_reader, group_ref
 
 TARGET = ClusterSettings("dev", ClientProperties())
+plan_for = partial(scenes.plan_for, target=TARGET)
 
 
 @pytest.fixture
@@ -31,13 +32,6 @@ def memory(memory: MemoryCluster) -> MemoryCluster:
 def group(*topics: str, start: str = "earliest", **intent: Any) -> Desired:
     desired = declare_reader(*topics, start=start)
     return replace(desired, intent=replace(desired.intent, **intent))
-
-
-def plan_for(
-    cluster: Cluster, *desired: Desired, allow: str | None = None, target: ClusterSettings | None = TARGET
-) -> Plan:
-    grants = (Grant.parse(allow),) if allow else ()
-    return build_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
 
 
 def commit_first(cluster: Cluster, *desired: Desired) -> None:

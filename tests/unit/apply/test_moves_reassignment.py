@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
+from threading import Event
 from unittest.mock import Mock
 
 import pytest
@@ -86,24 +87,18 @@ def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
     return step
 
 
-def kill_apply(memory: MemoryCluster, crew: Crew) -> None:
-    """Let an apply vanish in the midst of its first batch: nothing is sent any more."""
-    gone: list[bool] = []
+def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
+    """Return the journal of an apply that was killed in its first batch, as the next one has it."""
+    journal, killed = MemoryThrottleJournal(), Event()
 
     def guard() -> None:
-        if gone:
+        if killed.is_set():
             raise lock_lost_error("it is dead")
 
-    crew.guard = guard
-    crew.notes.on_progress = act_at(2, lambda: gone.append(True), crew.stop.set)
+    crew = Crew(memory, throttle_journal=journal, guard=guard)
+    crew.notes.on_progress = act_at(2, killed.set, crew.stop.set)
     memory.pace(20)
     crew.move(work("a", SINGLE, TRIPLE))
-
-
-def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
-    """Return the journal of an apply that was killed, as the next one has it."""
-    journal = MemoryThrottleJournal()
-    kill_apply(memory, Crew(memory, throttle_journal=journal))
     journal.run = 2
     return journal
 
@@ -481,23 +476,25 @@ def test_foreign_reassignment_is_waited_for(memory: MemoryCluster) -> None:
     assert now_on(memory, "b")[1] == (2, 1)
 
 
-def test_partition_moved_by_another_client_fails(memory: MemoryCluster) -> None:
-    crew = Crew(memory)
-    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
-    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert "from 1:2 to 1:3; 2 of 3 partitions in place" in error.message
-    assert now_on(memory, "a")[1:] == TRIPLE[1:]
-    assert not memory.throttles(["a"])
-
-
-def test_cancelled_partition_is_not_moved_again(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ((1, 3), "partition 0: another client is moving it from 1:2 to 1:3"),
+        (None, "partition 0: another client cancelled its reassignment"),
+    ],
+)
+def test_partition_moved_or_cancelled_by_another_client_fails(
+    memory: MemoryCluster, target: Replicas | None, why: str
+) -> None:
     memory.pace(50)
     watched = Watched(memory)
     crew = Crew(watched)
-    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): None}))
+    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): target}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message.startswith("partition 0: another client cancelled")
+    assert error.message == f"{why}; 2 of 3 partitions in place"
     assert len(watched.reassigned) == 1
+    assert now_on(memory, "a")[1:] == TRIPLE[1:]
+    assert not memory.throttles(["a"])
 
 
 def test_foreign_throttles_stay(memory: MemoryCluster) -> None:

@@ -166,11 +166,17 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
-def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
+def test_reset_is_refused_if_forbidden_or_by_rule(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
     (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes
     assert change.status is Status.REFUSED
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
+    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
+    assert change.status is Status.REFUSED
+    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(
@@ -223,14 +229,6 @@ def test_reset_that_no_longer_fits_is_not_carried_out(cluster: MemoryCluster) ->
     cluster.expire("a", 0, 60)
     assert apply_again(plan, cluster) == [Result.FAILED]
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
-
-
-def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
-    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
-    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
-    assert change.status is Status.REFUSED
-    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(

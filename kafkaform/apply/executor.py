@@ -77,10 +77,7 @@ class ApplyOptions(Value):
 
 
 def apply(
-    plan: Plan,
-    cluster: ClusterWriter,
-    options: ApplyOptions,
-    observation: Observation | None = None,
+    plan: Plan, cluster: ClusterWriter, options: ApplyOptions, observation: Observation | None = None
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 

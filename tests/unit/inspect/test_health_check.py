@@ -109,7 +109,7 @@ def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
     ],
 )
 def test_unreadable_part_is_unchecked_rule(memory: MemoryCluster, part: Part, told: dict[str, bool]) -> None:
-    """What a cluster does not offer at all matters to nobody."""
+    """A part that the cluster does not offer at all matters to nobody."""
     offered = told != {"KF310": False}
     cluster = ailing(memory, unread={part: "denied"}, not_offered=frozenset([] if offered else [part]))
     report = Examination().examine(cluster)

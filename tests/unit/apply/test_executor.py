@@ -620,6 +620,20 @@ def test_early_end_leaves_the_rest_and_earlier_throttles(
     assert carry_out(plan, memory, time).complete
 
 
+def test_interrupted_request_stops_others_halfway(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    create_topic(memory, "b", 3, 3)
+    half = declare_topic("b", 3, 3, min_insync_replicas="2", retention_ms=WEEK)
+    plan = plan_for(memory, declare_topic("a", 6), half)
+
+    def interrupt(batch: Sequence[Operation]) -> None:
+        if sorts(batch) == [AddPartitions]:
+            raise KeyboardInterrupt
+
+    item = result_of(carry_out(plan, Watched(memory, before=interrupt), time), "b")
+    assert (item.message, sorts(item.done)) == ("stopped halfway", [AlterConfigs])
+
+
 def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(

@@ -605,6 +605,7 @@ def test_early_end_leaves_the_rest_and_earlier_throttles(
         create_topic(memory, name)
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b", 6))
     watched, stop = override(memory, throttles=fail(AssertionError())), Event()
+    memory.lag(2)
     if end == "cluster gone":
         memory.fail_next(Unreachable("nobody there"), topic("a"), carried_out=True)
     watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
@@ -617,6 +618,7 @@ def test_early_end_leaves_the_rest_and_earlier_throttles(
     assert item.message.endswith(message)
     assert sorts(item.done) == ([] if end == "Ctrl-C at once" else [AlterConfigs])
     assert sorts([*item.done, *item.not_done]) == [AlterConfigs, AddPartitions]
+    memory.lag(0)
     assert carry_out(plan, memory, time).complete
 
 

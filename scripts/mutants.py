@@ -504,6 +504,34 @@ EQUIVALENT = {
     ): "where partitions change, a number is declared",
     (
         "apply/executor",
+        "for operation, outcome in zip(batch, outcomes, strict=True):",
+        "True -> False",
+    ): "a cluster answers every operation",
+    (
+        "apply/moves/reassignment",
+        "self._bytes_done = self._bytes_total = 0",
+        "0 -> 1",
+    ): "both are counted before anything is moved",
+    (
+        "apply/moves/reassignment",
+        ("size = max((sizes.get((*move.key, broker), 0) for broker in move.holding), default=0)"),
+        "0 -> 1",
+    ): "a byte more of a replica that no broker reports decides nothing",
+    (
+        "apply/moves/reassignment",
+        (
+            "min(sizes.get((*move.key, broker), 0), move.size) for move in unfinished "
+            "for broker in move.adding"
+        ),
+        "0 -> 1",
+    ): "a byte more of a replica that no broker reports is not shown",
+    (
+        "apply/moves/reassignment",
+        "if self._context.clock.now() >= until:",
+        "self._context.clock.now() >= until -> self._context.clock.now() > until",
+    ): "a wait that is over to the millisecond may take one more reading",
+    (
+        "apply/executor",
         "elif self._clock.now() >= deadline:",
         "self._clock.now() >= deadline -> self._clock.now() > deadline",
     ): "a wait that is over to the millisecond may take one more reading",

@@ -77,10 +77,7 @@ class ApplyOptions(Value):
 
 
 def apply(
-    plan: Plan,
-    cluster: ClusterWriter,
-    options: ApplyOptions | None = None,
-    observation: Observation | None = None,
+    plan: Plan, cluster: ClusterWriter, options: ApplyOptions, observation: Observation | None = None
 ) -> ApplyReport:
     """Carry out the planned changes of a plan, and read the cluster until it shows them.
 
@@ -95,7 +92,7 @@ def apply(
         ClusterError: The cluster cannot be read; nothing was changed.
         KafkaformError: The journal cannot be written; nothing was changed.
     """
-    return _Run(plan, cluster, options or ApplyOptions()).run(observation)
+    return _Run(plan, cluster, options).run(observation)
 
 
 class _Run:
@@ -294,7 +291,7 @@ class _Run:
                 self._observer.finished(operation, outcome)
             else:
                 change.in_doubt.remove(operation)
-        self._interrupted = self._interrupted or report.interrupted
+        self._interrupted = report.interrupted
         self._lost = _find_end(list(report.outcomes.values())) if report.outcomes else self._lost
 
     def _send(self, batch: Sequence[Operation]) -> None:

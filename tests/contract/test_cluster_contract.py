@@ -8,35 +8,23 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import Observed
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.model import State
+from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker
 from kafkaform.core.values import replace
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.clusters.contract import (
+    alter,
     carry_out,
     create_topics,
     list_codes,
-    name_configs,
     new_topic,
+    wait_for_resource,
     wait_until_gone,
 )
 from tests.support.clusters.fixtures import admin_client, eventually
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import topic
-
-
-def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
-    return AlterConfigs(topic(name), name_configs(configs), unset)
-
-
-def wait_for_topic(cluster: Cluster, name: str, **state: object) -> Observed:
-    wanted = {f"config.{n}" if "." in n else n: value for n, value in state.items()}
-    observation = eventually(
-        lambda: cluster.observe([topic(name)]),
-        lambda o: topic(name) in o.resources and o.resources[topic(name)].state == wanted,
-    )
-    return observation.resources[topic(name)]
 
 
 def assert_unchanged(cluster: Cluster, name: str, state: Mapping[str, object]) -> None:
@@ -95,7 +83,7 @@ def test_observe_fields_reads_requested_resources_only(cluster: Cluster, prefix:
         narrow = seen.resources[item.ref]
         assert (narrow.uid, narrow.live) == (item.uid, item.live)
         assert narrow.effective.items() <= item.effective.items()
-    carry_out(cluster, AddPartitions(b, 3, 5), alter(a.name, "retention.ms"), DeleteTopic(c, made[2].uid))
+    carry_out(cluster, AddPartitions(b, 3, 5), alter(a, "retention.ms"), DeleteTopic(c, made[2].uid))
     eventually(
         lambda: cluster.observe_fields({a: {"config.retention.ms": None}, b: {"partitions": None}, c: {}}),
         lambda o: (
@@ -195,9 +183,9 @@ def test_topic_validation_matches_execution_and_changes_nothing(cluster: Cluster
     operations: list[Operation] = [
         new_topic(f"{prefix}new", 3),
         new_topic(f"{prefix}a"),
-        alter(f"{prefix}a", retention_ms="2000"),
-        alter(f"{prefix}b", "retention.ms"),
-        alter(f"{prefix}c", nonsense="1"),
+        alter(a.ref, retention_ms="2000"),
+        alter(b.ref, "retention.ms"),
+        alter(c.ref, nonsense="1"),
         AddPartitions(a.ref, 3, 4),
         AddPartitions(c.ref, 3, 1),
         AddPartitions(topic(f"{prefix}none"), 1, 2),
@@ -220,7 +208,8 @@ def test_topic_validation_matches_execution_and_changes_nothing(cluster: Cluster
     outcomes = cluster.execute(operations)
     assert list_codes(outcomes) == [*objections[:10], "UNKNOWN_TOPIC_ID"]
     assert all(outcome is None or "\n" not in outcome.message for outcome in outcomes)
-    wait_for_topic(cluster, a.ref.name, partitions=4, replicationFactor=1, **{"retention.ms": "2000"})
+    changed: State = {"partitions": 4, "replicationFactor": 1, "config.retention.ms": "2000"}
+    wait_for_resource(cluster, a.ref, changed)
     wait_until_gone(cluster, b.ref)
 
 
@@ -240,10 +229,10 @@ REFUSALS: list[tuple[str, Operation, str]] = [
     ("not one of the choices", new_topic("new", cleanup_policy="destroy"), "INVALID_CONFIG"),
     ("an empty element", new_topic("new", cleanup_policy="delete,,compact"), "INVALID_CONFIG"),
     ("retired", new_topic("new", message_downconversion_enable="true"), "INVALID_CONFIG"),
-    ("out of range", alter("a", segment_ms="0"), "INVALID_CONFIG"),
-    ("underscores in a number", alter("a", segment_ms="1_000"), "INVALID_CONFIG"),
-    ("alter what is not there", alter("none", retention_ms="1000"), "UNKNOWN_TOPIC_OR_PART"),
-    ("alter what cannot be", alter("a b", retention_ms="1000"), "TOPIC_EXCEPTION"),
+    ("out of range", alter(topic("a"), segment_ms="0"), "INVALID_CONFIG"),
+    ("underscores in a number", alter(topic("a"), segment_ms="1_000"), "INVALID_CONFIG"),
+    ("alter what is not there", alter(topic("none"), retention_ms="1000"), "UNKNOWN_TOPIC_OR_PART"),
+    ("alter what cannot be", alter(topic("a b"), retention_ms="1000"), "TOPIC_EXCEPTION"),
     ("as many partitions", AddPartitions(topic("a"), 2, 3), "INVALID_PARTITIONS"),
     ("extend what is not there", AddPartitions(topic("none"), 1, 2), "UNKNOWN_TOPIC_OR_PART"),
     ("extend what cannot be", AddPartitions(topic("a b"), 1, 2), "UNKNOWN_TOPIC_OR_PART"),
@@ -272,7 +261,7 @@ def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) ->
     topics = (twice, twice, once)
     requests: list[list[Operation]] = [
         [new_topic(f"{prefix}x", 1), new_topic(f"{prefix}x", 2), new_topic(f"{prefix}y")],
-        [alter(item.ref.name, retention_ms="1") for item in topics],
+        [alter(item.ref, retention_ms="1") for item in topics],
         [AddPartitions(item.ref, 1, total) for item, total in zip(topics, (2, 3, 2), strict=True)],
     ]
     outcomes = [cluster.validate(request) for request in requests]
@@ -293,13 +282,11 @@ def test_addition_of_too_many_partitions_is_refused(cluster: Cluster, prefix: st
 
 
 def test_topic_config_change_keeps_other_configs(cluster: Cluster, prefix: str) -> None:
-    create_topics(cluster, new_topic(f"{prefix}a", retention_ms="1000", segment_ms="2000", flush_ms="3000"))
-    carry_out(cluster, alter(f"{prefix}a", "retention.ms", "nonsense", "preallocate", segment_ms="9"))
-    observed = wait_for_topic(
-        cluster,
-        f"{prefix}a",
-        **{"partitions": 1, "replicationFactor": 1, "segment.ms": "9", "flush.ms": "3000"},
-    )
+    ref = topic(f"{prefix}a")
+    create_topics(cluster, new_topic(ref.name, retention_ms="1000", segment_ms="2000", flush_ms="3000"))
+    carry_out(cluster, alter(ref, "retention.ms", "nonsense", "preallocate", segment_ms="9"))
+    own = {"config.segment.ms": "9", "config.flush.ms": "3000"}
+    observed = wait_for_resource(cluster, ref, {"partitions": 1, "replicationFactor": 1, **own})
     assert observed.effective["config.retention.ms"] == "604800000"
 
 
@@ -308,7 +295,8 @@ def test_partitions_are_added(cluster: Cluster, prefix: str, present: int) -> No
     """Brokers know only the total: it is the executor who checks that nothing moved since the plan."""
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a", 4))
     carry_out(cluster, AddPartitions(observed.ref, present, 5))
-    assert wait_for_topic(cluster, f"{prefix}a", partitions=5, replicationFactor=1).uid == observed.uid
+    grown = wait_for_resource(cluster, observed.ref, {"partitions": 5, "replicationFactor": 1})
+    assert grown.uid == observed.uid
 
 
 def test_internal_topic_is_marked(cluster: Cluster, request: pytest.FixtureRequest) -> None:

@@ -13,7 +13,7 @@ from kafkaform.cluster.kafka import offset_writer
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import DataSize, Observed
+from kafkaform.core.model import DataSize, Observed, State
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.transactions import ProducerReading, TransactionReading
@@ -22,11 +22,12 @@ from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, 
 from kafkaform.resources.groups import get_group
 from kafkaform.resources.topic.operations import AddPartitions, DeleteOffsets, DeleteTopic
 from tests.support.clusters.contract import (
+    alter,
     carry_out,
     create_topics,
     list_codes,
-    name_configs,
     new_topic,
+    wait_for_resource,
     wait_until_gone,
 )
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
@@ -129,22 +130,9 @@ def traffic(cluster: Cluster, request: pytest.FixtureRequest) -> Traffic:
     return KafkaTraffic(kafka.bootstrap_servers)
 
 
-def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
-    """Set configs, by Kafka's name with underscores for dots, and unset others."""
-    return AlterConfigs(group(name), name_configs(configs), unset)
-
-
 def build_deletion(observed: Observed) -> DeleteGroup:
     own = [path.removeprefix("config.") for path in observed.state if path.startswith("config.")]
     return DeleteGroup(observed.ref, tuple(own))
-
-
-def wait_for_group(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
-    observation = eventually(
-        lambda: cluster.observe([group(name)]),
-        lambda o: group(name) in o.resources and o.resources[group(name)].state == state,
-    )
-    return observation.resources[group(name)]
 
 
 def read_offsets(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
@@ -169,8 +157,8 @@ def write_logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> Non
 
 def test_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
-    carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
-    wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    carry_out(cluster, alter(group(f"{prefix}a"), consumer_session_timeout_ms="50000"))
+    wait_for_resource(cluster, group(f"{prefix}a"), {f"config.{SESSION}": "50000"})
     same = group(f"{prefix}a")
     for observation in (cluster.observe([observed.ref]), cluster.observe([], kinds=["Topic"])):
         assert observed.ref in observation.inventory
@@ -184,8 +172,8 @@ def test_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
 
 def test_named_or_selected_groups_are_read_in_detail(cluster: Cluster, prefix: str) -> None:
     a, b, c = (group(prefix + name) for name in "abc")
-    carry_out(cluster, *(alter(ref.name, consumer_session_timeout_ms="50000") for ref in (a, b, c)))
-    wait_for_group(cluster, c.name, {f"config.{SESSION}": "50000"})
+    carry_out(cluster, *(alter(ref, consumer_session_timeout_ms="50000") for ref in (a, b, c)))
+    wait_for_resource(cluster, c, {f"config.{SESSION}": "50000"})
     observation = cluster.observe([a], lambda ref: ref == c)
     assert {ref for ref in observation.resources if ref.name.startswith(prefix)} == {a, c}
     assert {a, b, c} <= observation.inventory
@@ -200,23 +188,27 @@ def test_named_or_selected_groups_are_read_in_detail(cluster: Cluster, prefix: s
 def test_group_config_change_keeps_other_configs(cluster: Cluster, prefix: str) -> None:
     carry_out(
         cluster,
-        alter(f"{prefix}a", consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000"),
+        alter(
+            group(f"{prefix}a"), consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000"
+        ),
     )
-    wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000", f"config.{HEARTBEAT}": "6000"})
-    carry_out(cluster, alter(f"{prefix}a", SESSION, streams_num_standby_replicas="1"))
+    wait_for_resource(
+        cluster, group(f"{prefix}a"), {f"config.{SESSION}": "50000", f"config.{HEARTBEAT}": "6000"}
+    )
+    carry_out(cluster, alter(group(f"{prefix}a"), SESSION, streams_num_standby_replicas="1"))
     wanted = {f"config.{HEARTBEAT}": "6000", "config.streams.num.standby.replicas": "1"}
-    observed = wait_for_group(cluster, f"{prefix}a", wanted)
+    observed = wait_for_resource(cluster, group(f"{prefix}a"), wanted)
     assert observed.effective[f"config.{SESSION}"] == "45000"
     assert observed.effective[f"config.{HEARTBEAT}"] == "6000"
-    carry_out(cluster, alter(f"{prefix}a", HEARTBEAT, "streams.num.standby.replicas"))
+    carry_out(cluster, alter(group(f"{prefix}a"), HEARTBEAT, "streams.num.standby.replicas"))
     wait_until_gone(cluster, group(f"{prefix}a"))
 
 
 def test_group_with_configs_only_has_no_live_state(cluster: Cluster, prefix: str) -> None:
     defaults = cluster.facts().config_defaults["ConsumerGroup"]
     assert defaults.keys() == kafka_configs.group_configs().keys()
-    carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
-    observed = wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    carry_out(cluster, alter(group(f"{prefix}a"), consumer_session_timeout_ms="50000"))
+    observed = wait_for_resource(cluster, group(f"{prefix}a"), {f"config.{SESSION}": "50000"})
     inherited = {f"config.{name}": value for name, value in defaults.items()}
     assert observed.effective == {**inherited, f"config.{SESSION}": "50000"}
     assert (observed.live, observed.uid) == (None, None)
@@ -235,7 +227,7 @@ BROKER_FORMS = [
 def test_group_configs_are_observed_in_broker_form(cluster: Cluster, prefix: str) -> None:
     for number, (config, given, shown) in enumerate(BROKER_FORMS):
         carry_out(cluster, AlterConfigs(group(f"{prefix}{number}"), {config: given}))
-        wait_for_group(cluster, f"{prefix}{number}", {f"config.{config}": shown})
+        wait_for_resource(cluster, group(f"{prefix}{number}"), {f"config.{config}": shown})
 
 
 REFUSED = {
@@ -259,21 +251,21 @@ def test_invalid_group_config_refuses_whole_operation(cluster: Cluster, prefix: 
         REFUSED, "INVALID_CONFIG"
     )
     assert outcomes[-1] is None
-    wait_for_group(cluster, f"{prefix}fine", {"config.share.session.timeout.ms": "46000"})
+    wait_for_resource(cluster, group(f"{prefix}fine"), {"config.share.session.timeout.ms": "46000"})
     assert not {o.ref for o in operations} & cluster.observe([], kinds=[KIND]).inventory
 
 
 def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
     operations: list[Operation] = [
-        alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
-        alter(f"{prefix}b", nonsense="1"),
+        alter(group(f"{prefix}a"), consumer_session_timeout_ms="50000"),
+        alter(group(f"{prefix}b"), nonsense="1"),
         CommitInitialOffsets(group(f"{prefix}c"), {f"{prefix}nowhere": "earliest"}),
         ResetOffsets(group(f"{prefix}d"), {(f"{prefix}nowhere", 0): 5}),
         DeleteGroup(group(f"{prefix}e")),
     ]
     assert list_codes(cluster.validate(operations)) == [None, "INVALID_CONFIG", None, None, None]
-    carry_out(cluster, alter(f"{prefix}sentinel", consumer_session_timeout_ms="50000"))
-    wait_for_group(cluster, f"{prefix}sentinel", {f"config.{SESSION}": "50000"})
+    carry_out(cluster, alter(group(f"{prefix}sentinel"), consumer_session_timeout_ms="50000"))
+    wait_for_resource(cluster, group(f"{prefix}sentinel"), {f"config.{SESSION}": "50000"})
     there = cluster.observe([], kinds=[KIND]).inventory
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
 
@@ -281,39 +273,37 @@ def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster
 # --- initial offsets -------------------------------------------------------------------------------
 
 
-STARTS = {
-    "earliest": 2,
-    "latest": 12,
-    "2001-09-09T01:46:40Z": 2,
-    "2001-09-09T01:46:40.001Z": 5,
-    "2004-11-09T11:33:20Z": 5,
-    "2008-01-10T21:20:00Z": 9,
-    "2008-01-10T21:20:00.001Z": 12,
-    "1970-01-01T00:00:00Z": 2,
-    "2999-01-01T00:00:00Z": 12,
-}
-"""Where groups start, and the offset: the log begins at 2, and its records are of three times."""
+STARTS = [
+    ("earliest", 2, 2),
+    ("latest", 12, 12),
+    ("2001-09-09T01:46:40Z", 2, 2),
+    ("2001-09-09T01:46:40.001Z", 5, 5),
+    ("2004-11-09T11:33:20Z", 5, 5),
+    ("2008-01-10T21:20:00Z", 9, 5),
+    ("2008-01-10T21:20:00.001Z", 12, 5),
+    ("1970-01-01T00:00:00Z", 2, 2),
+    ("2999-01-01T00:00:00Z", 12, 12),
+    ("2h ago", 12, 5),
+    ("30m ago", 12, 9),
+    ("99999d ago", 2, 2),
+]
+"""Where groups start, and the offsets in a log of three times long ago, and in one of ONE and late times.
+
+Both logs begin at 2.
+"""
 
 
 def test_initial_offsets_stay_within_log(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name = f"{prefix}a"
-    write_logs(cluster, traffic, name, 5)
-    traffic.write(name, 0, 4, TWO)
-    traffic.write(name, 0, 3, THREE)
-    traffic.expire(name, 0, 2)
-    for number, (start, offset) in enumerate(STARTS.items()):
-        carry_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
-        assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}, start
-
-
-def test_relative_start_time_is_resolved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name, now = f"{prefix}a", time.time_ns() // 1_000_000
-    write_logs(cluster, traffic, name, 5)
-    traffic.write(name, 0, 4, now - 3_600_000)
-    traffic.write(name, 0, 3, now)
-    for number, (start, offset) in enumerate({"2h ago": 5, "30m ago": 9, "99999d ago": 0}.items()):
-        carry_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
-        assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}
+    old, late, now = f"{prefix}a", f"{prefix}b", time.time_ns() // 1_000_000
+    for name, times in ((old, (TWO, THREE)), (late, (now - 3_600_000, now))):
+        write_logs(cluster, traffic, name, 5)
+        for at_ms, records in zip(times, (4, 3), strict=True):
+            traffic.write(name, 0, records, at_ms)
+        traffic.expire(name, 0, 2)
+    for number, (start, of_old, of_late) in enumerate(STARTS):
+        reader = f"{prefix}{number}"
+        carry_out(cluster, CommitInitialOffsets(group(reader), {old: start, late: start}))
+        assert read_offsets(cluster, reader) == {(old, 0): of_old, (late, 0): of_late}, start
 
 
 def test_group_with_offsets_only_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
@@ -321,10 +311,10 @@ def test_group_with_offsets_only_is_empty(cluster: Cluster, traffic: Traffic, pr
     write_logs(cluster, traffic, a, 5, 0)
     write_logs(cluster, traffic, b, 7)
     carry_out(cluster, CommitInitialOffsets(group(name), {a: "latest", b: "earliest"}))
-    carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
-    observed = wait_for_group(
+    carry_out(cluster, alter(group(name), consumer_session_timeout_ms="50000"))
+    observed = wait_for_resource(
         cluster,
-        name,
+        group(name),
         {
             f"config.{SESSION}": "50000",
             f"offsets.{a}": "committed",
@@ -410,7 +400,7 @@ def test_active_group_is_not_changed(cluster: Cluster, traffic: Traffic, prefix:
     write_logs(cluster, traffic, name, 9)
     write_logs(cluster, traffic, second, 9)
     traffic.commit(name, {(name, 0): 4})
-    carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    carry_out(cluster, alter(group(name), consumer_session_timeout_ms="50000"))
     operations: list[Operation] = [
         CommitInitialOffsets(group(name), {second: "latest"}),
         ResetOffsets(group(name), {(name, 0): 2}),
@@ -427,8 +417,10 @@ def test_active_group_is_not_changed(cluster: Cluster, traffic: Traffic, prefix:
     assert cluster.groups([name]).groups[name].protocol == protocol
     for operation in operations[:2]:
         carry_out(cluster, operation)
-    state = {f"config.{SESSION}": "50000", f"offsets.{name}": "committed", f"offsets.{name}:0": 2}
-    wait_for_group(cluster, name, {**state, f"offsets.{second}": "committed", f"offsets.{second}:0": 9})
+    state: State = {f"config.{SESSION}": "50000", f"offsets.{name}": "committed", f"offsets.{name}:0": 2}
+    wait_for_resource(
+        cluster, group(name), {**state, f"offsets.{second}": "committed", f"offsets.{second}:0": 9}
+    )
     carry_out(cluster, operations[2])
     wait_until_gone(cluster, group(name))
 
@@ -477,9 +469,9 @@ def test_group_deletion_keeps_configs_not_listed(cluster: Cluster, traffic: Traf
     write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
     configs = {"consumer_session_timeout_ms": "50000", "consumer_heartbeat_interval_ms": "6000"}
-    carry_out(cluster, alter(name, **configs))
+    carry_out(cluster, alter(group(name), **configs))
     carry_out(cluster, DeleteGroup(group(name), configs=(SESSION,)))
-    assert wait_for_group(cluster, name, {f"config.{HEARTBEAT}": "6000"}).live is None
+    assert wait_for_resource(cluster, group(name), {f"config.{HEARTBEAT}": "6000"}).live is None
     for _ in range(2):
         carry_out(cluster, DeleteGroup(group(name), configs=(HEARTBEAT,)))
         wait_until_gone(cluster, group(name))
@@ -515,7 +507,7 @@ def test_topic_deletion_removes_committed_offsets(cluster: Cluster, traffic: Tra
     wait_until_gone(cluster, topic(a))
     eventually(lambda: read_offsets(cluster, name), lambda offsets: offsets == {(b, 0): 4})
     eventually(lambda: read_offsets(cluster, f"{name}2"), lambda offsets: offsets == {})
-    assert wait_for_group(cluster, f"{name}2", {}).live is not None
+    assert wait_for_resource(cluster, group(f"{name}2"), {}).live is not None
 
 
 # --- requests --------------------------------------------------------------------------------------
@@ -532,17 +524,17 @@ def test_mixed_operations_have_individual_outcomes_in_order(
         ResetOffsets(group(f"{prefix}1"), {(name, 0): 99}),
         ResetOffsets(group(f"{prefix}2"), {(name, 0): 1}),
         CommitInitialOffsets(group(f"{prefix}3"), {name: "latest"}),
-        alter(f"{prefix}4", nonsense="1"),
+        alter(group(f"{prefix}4"), nonsense="1"),
         DeleteGroup(group(f"{prefix}5")),
         DeleteGroup(group(f"{prefix}6")),
-        alter(f"{prefix}7", consumer_session_timeout_ms="50000"),
+        alter(group(f"{prefix}7"), consumer_session_timeout_ms="50000"),
     ]
     expected = ["OFFSET_OUT_OF_RANGE", None, None, "INVALID_CONFIG", None, None, None]
     assert list_codes(cluster.execute(operations)) == expected
     groups = cluster.groups().groups
     there = {key: value.committed[name, 0] for key, value in groups.items() if key.startswith(prefix)}
     assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
-    wait_for_group(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
+    wait_for_resource(cluster, group(f"{prefix}7"), {f"config.{SESSION}": "50000"})
 
 
 # --- logs and health -------------------------------------------------------------------------------
@@ -564,6 +556,10 @@ def test_log_spans_and_offsets_by_time_are_read(cluster: Cluster, traffic: Traff
     found = [cluster.offsets_at(dict.fromkeys(asked, at_ms)) for at_ms in times]
     assert found == [{(name, 0): TimedOffset(2, ONE)}, {(name, 0): TimedOffset(5, TWO)}, {}]
     assert cluster.offsets_at({}) == {}
+    for at_ms in (TWO, ONE, THREE, TWO):  # times need not rise along a log
+        traffic.write(name, 1, 2, at_ms)
+    unordered = {at_ms: cluster.log_spans([(name, 1)], at_ms)[name, 1].at for at_ms in (ONE, TWO, THREE)}
+    assert unordered == {ONE: 0, TWO: 0, THREE: 4}
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
@@ -626,17 +622,6 @@ def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: 
     assert sizes[name, 0] > sizes[name, 1] >= 0
     assert cluster.sizes(seen) == {topic(name): DataSize(sum(sizes.values()), 2)}
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
-
-
-def test_log_spans_by_time_handle_unordered_timestamps(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
-    name = f"{prefix}a"
-    write_logs(cluster, traffic, name, 0)
-    for at_ms in (TWO, ONE, THREE, TWO):
-        traffic.write(name, 0, 2, at_ms)
-    found = {at_ms: cluster.log_spans([(name, 0)], at_ms)[name, 0].at for at_ms in (ONE, TWO, THREE)}
-    assert found == {ONE: 0, TWO: 0, THREE: 4}
 
 
 def test_epoch_ends_topic_ids_and_partition_counts_are_read(

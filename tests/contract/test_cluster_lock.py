@@ -8,7 +8,6 @@ import pytest
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import ClusterError, LockHeld, LockLost, RequestRejected
-from kafkaform.core.lock import lock_lost_error
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.values import replace
@@ -17,19 +16,10 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, Del
 from tests.support.clusters.fixtures import TIMEOUT_S
 from tests.support.clusters.topics import make_topic
 from tests.support.lock.process import ALICE, BOB, hold
+from tests.support.plans.moves import LimitedGuard
 from tests.support.plans.scenes import group, topic
 
 CONFIG = "consumer.session.timeout.ms"
-
-
-class Budget:
-    def __init__(self, requests: int) -> None:
-        self.left = requests
-
-    def __call__(self) -> None:
-        if not self.left:
-            raise lock_lost_error("a test took it")
-        self.left -= 1
 
 
 # --- holding it ------------------------------------------------------------------------------------
@@ -79,10 +69,6 @@ def test_released_lock_invalidates_guard(cluster: Cluster) -> None:
 # --- a proof before each request -------------------------------------------------------------------
 
 
-def create_topic(cluster: Cluster, name: str) -> ResourceRef:
-    return topic(make_topic(cluster, name))
-
-
 @pytest.fixture
 def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
     """Makes operations of a sort that can be carried out; the sort says how many requests they take."""
@@ -90,7 +76,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
     start = {read: "earliest"}
 
     def topics(*names: str) -> list[ResourceRef]:
-        return [create_topic(cluster, prefix + name) for name in names]
+        return [topic(make_topic(cluster, prefix + name)) for name in names]
 
     def groups(*names: str) -> list[ResourceRef]:
         refs = [group(prefix + name) for name in names]
@@ -134,12 +120,12 @@ def test_requests_without_lock_proof_are_not_sent(
     cluster: Cluster, scene: Callable[[str], list[Operation]], sort: str
 ) -> None:
     operations = scene(sort)
-    refused = cluster.execute(operations, Budget(0))
+    refused = cluster.execute(operations, LimitedGuard(0))
     assert [type(outcome) for outcome in refused] == [LockLost] * len(operations)
     # What was carried out could not be carried out again: topics exist, partition counts are not raised.
-    guard = Budget(100)
+    guard = LimitedGuard(100)
     assert cluster.execute(operations, guard) == [None] * len(operations)
-    assert 100 - guard.left == int(sort.rpartition(" ")[2])
+    assert guard.asked == int(sort.rpartition(" ")[2])
 
 
 @pytest.mark.parametrize("sort", ["first offsets: 3", "groups deleted: 3"])
@@ -147,7 +133,7 @@ def test_operations_before_lock_loss_keep_outcomes(
     cluster: Cluster, scene: Callable[[str], list[Operation]], prefix: str, sort: str
 ) -> None:
     operations = scene(sort)
-    outcomes = cluster.execute(operations, Budget(2))
+    outcomes = cluster.execute(operations, LimitedGuard(2))
     assert outcomes[:2] == [None, None]
     assert isinstance(outcomes[2], LockLost)
     known = cluster.groups([f"{prefix}{name}" for name in "abc"]).groups.keys()
@@ -157,7 +143,7 @@ def test_operations_before_lock_loss_keep_outcomes(
 def test_operation_kinds_before_lock_loss_keep_outcomes(
     cluster: Cluster, scene: Callable[[str], list[Operation]], prefix: str
 ) -> None:
-    deletion, creation, alteration = cluster.execute(scene("several sorts: 3"), Budget(2))
+    deletion, creation, alteration = cluster.execute(scene("several sorts: 3"), LimitedGuard(2))
     assert isinstance(deletion, LockLost)
     assert (creation, alteration) == (None, None)
     assert topic(f"{prefix}b") in cluster.observe([topic(f"{prefix}b")]).inventory
@@ -165,9 +151,9 @@ def test_operation_kinds_before_lock_loss_keep_outcomes(
 
 def test_invalid_request_needs_no_lock_proof(cluster: Cluster, prefix: str) -> None:
     twice = [CreateTopic(topic(f"{prefix}a"), 1, 1, {})] * 2
-    outcomes = cluster.execute([replace(item) for item in twice], Budget(0))
+    outcomes = cluster.execute([replace(item) for item in twice], LimitedGuard(0))
     assert [isinstance(outcome, RequestRejected) for outcome in outcomes] == [True, True]
-    assert cluster.execute([], Budget(0)) == []
+    assert cluster.execute([], LimitedGuard(0)) == []
 
 
 def test_individual_retries_need_lock_proof(real_cluster: KafkaCluster, prefix: str) -> None:
@@ -177,24 +163,24 @@ def test_individual_retries_need_lock_proof(real_cluster: KafkaCluster, prefix: 
         factors = zip(names, (1, 40_000, 1), strict=True)
         return [CreateTopic(topic(prefix + name), 1, factor, {}) for name, factor in factors]
 
-    guard = Budget(100)
+    guard = LimitedGuard(100)
     outcomes = real_cluster.execute(creates(*"abc"), guard)
     assert [outcome is None for outcome in outcomes] == [True, False, True]
-    assert 100 - guard.left == 4
-    outcomes = real_cluster.execute(creates(*"def"), Budget(2))
+    assert guard.asked == 4
+    outcomes = real_cluster.execute(creates(*"def"), LimitedGuard(2))
     assert outcomes[0] is None
     assert [type(outcome) for outcome in outcomes[1:]] == [LockLost, LockLost]
 
 
 def test_group_deleted_without_its_configs_is_reported(real_cluster: KafkaCluster, prefix: str) -> None:
     ref, read = group(f"{prefix}a"), f"{prefix}read"
-    create_topic(real_cluster, read)
+    make_topic(real_cluster, read)
     before: list[Operation] = [
         CommitInitialOffsets(ref, {read: "earliest"}),
         AlterConfigs(ref, {CONFIG: "50000"}),
     ]
     assert real_cluster.execute(before) == [None, None]
-    (outcome,) = real_cluster.execute([DeleteGroup(ref, (CONFIG,))], Budget(1))
+    (outcome,) = real_cluster.execute([DeleteGroup(ref, (CONFIG,))], LimitedGuard(1))
     assert type(outcome) is ClusterError
     assert outcome.message.startswith("the group was deleted, but")
     assert real_cluster.execute([DeleteGroup(ref, (CONFIG,))]) == [None]

@@ -119,7 +119,8 @@ LOCKED = {"KAFKAFORM_LOCK": "true"}
 def test_concurrent_applies_lose_no_changes(servers: str, real_cluster: KafkaCluster, prefix: str) -> None:
     """Each reads how many partitions a topic has, and adds one: two at once would both add the same one."""
     name, at_work = f"{prefix}a", Lock()
-    assert executor.apply(plan_for(real_cluster, declare_topic(name)), real_cluster).complete
+    plan = plan_for(real_cluster, declare_topic(name))
+    assert executor.apply(plan, real_cluster, executor.ApplyOptions()).complete
     start = eventually(lambda: real_cluster.partition_counts([name]), bool)[name]
 
     def add_one(number: int) -> bool:

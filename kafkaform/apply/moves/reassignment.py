@@ -175,7 +175,7 @@ class Reassigner:
         partitions = find_foreign(layout, self._targets)
         if not partitions:
             return None
-        moves = listed([f"{format_partition(key)} {(layout.reassigning or {})[key]}" for key in partitions])
+        moves = listed([f"{format_partition(key)} {layout.reassigning[key]}" for key in partitions])
         running = f"a reassignment that this apply did not start is running: {moves}"
         if self._context.options.when_busy is WhenBusy.REFUSE:
             raise MovesUnfinished(
@@ -188,8 +188,6 @@ class Reassigner:
         layout = self._wait_until_clear()
         self._check_disks([move for move in moves if status_of(move, layout) is MoveStatus.READY])
         moves = tuple(move for move in moves if move.ref not in self._failed)
-        if not moves:
-            return
         run = BatchRun(self._context, moves, self._throttles.recorded)
         try:
             # First: Kafka throttles only replicas in a topic's lists, on brokers that have a rate (KIP-73).
@@ -200,7 +198,6 @@ class Reassigner:
                 self._context.observer.moving(progress)
         except LockLost as error:
             self._lost = error
-            raise
         finally:
             # Without the lock, another apply may be at work already: cancelling could undo its moves.
             if self._lost is None:
@@ -382,12 +379,7 @@ class Reassigner:
                     partitions.append((topic, number))
         if not partitions:
             return
-        try:
-            responses = self._context.cluster.elect_leaders(partitions, self._context.guard)
-        except LockLost:
-            raise
-        except ClusterError as error:
-            responses = dict.fromkeys(partitions, error)
+        responses = self._context.cluster.elect_leaders(partitions, self._context.guard)
         failed = {key: error for key, error in responses.items() if error is not None}
         if failed:
             names = listed([format_partition(key) for key in sorted(failed)])

@@ -1,24 +1,24 @@
 """Readers and waits of contract tests, for a cluster in memory or a real one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.model import Observed, ResourceRef, State
-from kafkaform.core.operations import Operation
+from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import eventually
 from tests.support.plans.scenes import topic
 
 
-def name_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """Return configs by Kafka's names, which have dots for underscores."""
-    return {name.replace("_", "."): value for name, value in configs.items()}
+def alter(ref: ResourceRef, *unset: str, **configs: str) -> AlterConfigs:
+    """Set configs, by Kafka's name with underscores for dots, and unset others."""
+    return AlterConfigs(ref, {name.replace("_", "."): value for name, value in configs.items()}, unset)
 
 
 def new_topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreateTopic:
-    """Build the creation of a topic; configs by Kafka's name with underscores for dots."""
-    return CreateTopic(topic(name), partitions, replicas, name_configs(configs))
+    """Build the creation of a topic; configs as for `alter`."""
+    return CreateTopic(topic(name), partitions, replicas, alter(topic(name), **configs).set)
 
 
 def list_codes(outcomes: Sequence[ClusterError | None]) -> list[str | None]:
@@ -35,6 +35,13 @@ def create_topics(cluster: Cluster, *operations: CreateTopic) -> list[Observed]:
     refs = [operation.ref for operation in operations]
     observation = eventually(lambda: cluster.observe(refs), lambda o: o.resources.keys() == set(refs))
     return [observation.resources[ref] for ref in refs]
+
+
+def wait_for_resource(cluster: Cluster, ref: ResourceRef, state: State) -> Observed:
+    """Wait until a resource has this state, and return it."""
+    return eventually(
+        lambda: cluster.observe([ref]).resources, lambda found: ref in found and found[ref].state == state
+    )[ref]
 
 
 def wait_for_state(cluster: Cluster, ref: ResourceRef, state: State | None) -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import VERIFY_TIMEOUT_S, ApplyOptions, apply
+from kafkaform.apply.moves.reassignment import HEALTH_WAIT_S
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
     AuditError,
@@ -23,14 +25,15 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.lock import Guard, lock_lost_error, unguarded
+from kafkaform.core.lock import Guard, lock_lost_error
 from kafkaform.core.model import Desired, FieldValue, Intent, Observation, ResourceRef, State, Status
 from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation
 from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.replicas.facts import get_replicas
-from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.builds import builds
@@ -43,7 +46,9 @@ from tests.support.plans.scenes import (
     Watched,
     absent,
     create_topic,
+    declare_reader,
     declare_topic,
+    judge_saved,
     plan_for,
     state_of,
     topic,
@@ -94,21 +99,26 @@ def test_reversible_operations_precede_deletion(memory: MemoryCluster, time: Fak
     assert len(watched.requests) == len(in_order)
 
 
-@pytest.mark.parametrize(("count", "replicas", "skipped"), [(6, 1, AddPartitions), (3, 3, Reassign)])
+@pytest.mark.parametrize(
+    ("size", "skipped", "error"),
+    [((6, 1), AddPartitions, NO), ((3, 3), Reassign, NO), ((6, 1), AddPartitions, LOST)],
+)
 def test_failed_config_operation_skips_following_operations(
-    memory: MemoryCluster, time: FakeClock, count: int, replicas: int, skipped: type[Operation]
+    memory: MemoryCluster, time: FakeClock, size: tuple[int, int], skipped: object, error: ClusterError
 ) -> None:
+    """Of one without an answer, a reading shows that it was carried out."""
     for name in ("bad", "good"):
         create_topic(memory, name)
-    desired = (declare_topic(name, count, replicas, retention_ms=WEEK) for name in ("bad", "good"))
+    desired = (declare_topic(name, *size, retention_ms=WEEK) for name in ("bad", "good"))
     plan = plan_for(memory, *desired)
-    memory.fail_next(NO, topic("bad"))
+    memory.fail_next(error, topic("bad"), carried_out=error is LOST)
     report = carry_out(plan, memory, time)
     assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
-    assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1}
     bad = result_of(report, "bad")
-    assert (bad.message, bad.hint, bad.done) == (NO.message, "ask them", ())
-    assert sorts(bad.not_done) == [AlterConfigs, skipped]
+    assert (bad.message, bad.hint) == (error.message, error.hint)
+    done, changed = ([AlterConfigs], {"retention.ms": WEEK}) if error is LOST else ([], {})
+    assert (sorts(bad.done), sorts([*bad.done, *bad.not_done])) == (done, [AlterConfigs, skipped])
+    assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1, **changed}
 
 
 def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
@@ -133,7 +143,13 @@ def test_unchanged_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) ->
     assert (watched.readings, watched.requests, time.naps) == ([], [], [])
 
 
-@pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
+def test_passed_observation_is_not_read_again(memory: MemoryCluster, time: FakeClock) -> None:
+    now, watched = judge_saved(plan_for(memory, declare_topic("a")), memory), Watched(memory)
+    assert apply(now.plan, watched, ApplyOptions(clock=time.clock), now.observation).complete
+    assert len(watched.readings) == 1  # afterwards
+
+
+@pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")])
 def test_recreated_topic_is_skipped(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
     uid = create_topic(memory, "a")
     plan = plan_for(memory, desired)
@@ -165,28 +181,26 @@ def test_unreachable_cluster_gets_no_further_requests(
 
 
 @pytest.mark.parametrize(
-    ("start", "desired", "sort"),
+    ("desired", "sort"),
     [
-        ({}, declare_topic("a"), CreateTopic),
-        ({"a": 3}, declare_topic("a", retention_ms=WEEK), AlterConfigs),
-        ({"a": 3}, declare_topic("a", 6), AddPartitions),
-        ({"a": 3}, absent("a"), DeleteTopic),
+        (declare_topic("a"), CreateTopic),
+        (declare_topic("a", retention_ms=WEEK), AlterConfigs),
+        (declare_topic("a", 6), AddPartitions),
+        (absent("a"), DeleteTopic),
     ],
-    ids=["create", "configs", "partitions", "delete"],
 )
 @pytest.mark.parametrize("error", [LOST, Unreachable("connection lost"), ClusterError("the client failed")])
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_unknown_outcome_is_read_back(
     memory: MemoryCluster,
     time: FakeClock,
-    start: dict[str, int],
     desired: Desired,
     sort: type[Operation],
     error: ClusterError,
     carried_out: bool,
 ) -> None:
-    for name, partitions in start.items():
-        create_topic(memory, name, partitions)
+    if sort is not CreateTopic:
+        create_topic(memory, "a")
     plan = plan_for(memory, desired)
     before = state_of(memory, "a")
     memory.lag(4)
@@ -208,32 +222,24 @@ def test_unknown_outcome_is_read_back(
 
 
 def test_concurrent_equal_change_is_already_applied(memory: MemoryCluster, time: FakeClock) -> None:
-    uid = create_topic(memory, "doomed")
-    plan = plan_for(memory, declare_topic("same"), declare_topic("other"), absent("doomed"))
+    again, doomed = (create_topic(memory, name) for name in ("again", "doomed"))
+    plan = plan_for(memory, declare_topic("same"), declare_topic("other"), absent("again"), absent("doomed"))
 
     def meanwhile(batch: Sequence[Operation]) -> None:
         if sorts(batch) == [CreateTopic, CreateTopic]:
             memory.execute([CreateTopic(topic("same"), 3, 1, {}), CreateTopic(topic("other"), 4, 1, {})])
-        elif sorts(batch) == [DeleteTopic]:
-            memory.execute([DeleteTopic(topic("doomed"), uid)])
+        elif sorts(batch) == [DeleteTopic, DeleteTopic]:
+            memory.execute([DeleteTopic(topic("again"), again), DeleteTopic(topic("doomed"), doomed)])
+            create_topic(memory, "again", 1)
 
     report = carry_out(plan, Watched(memory, before=meanwhile), time)
-    assert results(report) == {"same": Result.ALREADY, "other": Result.MOVED, "doomed": Result.ALREADY}
+    assert results(report) == {
+        **dict.fromkeys(("same", "doomed"), Result.ALREADY),
+        **dict.fromkeys(("other", "again"), Result.MOVED),
+    }
     assert "partitions 4 instead of 3" in result_of(report, "other").message
-    assert result_of(report, "other").done == ()
-
-
-def test_concurrent_deletion_and_recreation_is_moved(memory: MemoryCluster, time: FakeClock) -> None:
-    uid = create_topic(memory, "a")
-    plan = plan_for(memory, absent("a"))
-
-    def meanwhile(_: object) -> None:
-        memory.execute([DeleteTopic(topic("a"), uid)])
-        create_topic(memory, "a", 1)
-
-    item = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
-    assert (item.result, item.done) == (Result.MOVED, ())
-    assert state_of(memory, "a") == {"partitions": 1, "replicationFactor": 1}
+    assert [result.done for result in report.results] == [()] * 4
+    assert state_of(memory, "again") == {"partitions": 1, "replicationFactor": 1}
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -253,15 +259,34 @@ def test_topic_recreated_by_a_producer_is_reported(
     assert not report.complete
 
 
-def test_topic_changed_during_verification_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
-    create_topic(memory, "a")
-    plan = plan_for(memory, declare_topic("a", 6))
-    later = AddPartitions(topic("a"), 6, 9)
-    report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
-    item = result_of(report, "a")
+@pytest.mark.parametrize(
+    ("desired", "reason"),
+    [
+        (declare_topic("a", 6), "partitions is now 9; the plan saw 3 and sets 6"),
+        (declare_topic("a", 3, retention_ms=WEEK), "it was deleted and created again since the plan"),
+        (absent("a"), "it is no longer visible to this account"),
+    ],
+)
+def test_topic_changed_during_verification_is_not_verified(
+    memory: MemoryCluster, time: FakeClock, desired: Desired, reason: str
+) -> None:
+    uid = create_topic(memory, "a")
+    plan = plan_for(memory, desired)
+
+    def change(batch: Sequence[Operation]) -> None:
+        match batch:
+            case [AddPartitions()]:
+                memory.execute([AddPartitions(topic("a"), 6, 9)])
+            case [AlterConfigs()]:
+                memory.execute([DeleteTopic(topic("a"), uid)])
+                create_topic(memory, "a")
+            case _:
+                memory.hide(topic("a"))
+
+    item = result_of(carry_out(plan, Watched(memory, after=change), time), "a")
     assert item.result is Result.FAILED
-    assert item.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
-    assert sorts(item.done) == [AddPartitions]
+    assert item.message.startswith(f"not verified: {reason}")
+    assert (len(item.done), item.not_done) == (1, ())
 
 
 def test_verification_pauses_grow_with_waiting_time(memory: MemoryCluster, time: FakeClock) -> None:
@@ -292,27 +317,60 @@ def test_verification_continues_while_changes_appear(memory: MemoryCluster, time
     assert sum(time.naps) > 4 * (VERIFY_TIMEOUT_S - 5)
 
 
+def test_offsets_are_committed_after_topics_appear(memory: MemoryCluster, time: FakeClock) -> None:
+    requests: list[tuple[list[type[Operation]], int]] = []
+    watched = Watched(memory, before=lambda batch: requests.append((sorts(batch), len(time.naps))))
+    plan = plan_for(memory, declare_topic("new"), declare_reader("new"))
+    memory.lag(3)
+    assert carry_out(plan, watched, time).complete
+    assert requests == [([CreateTopic], 0), ([CommitInitialOffsets], 3)]
+
+
+def test_only_denial_on_a_doomed_topic_waits_for_its_deletion(memory: MemoryCluster, time: FakeClock) -> None:
+    opened = []
+    for name in ("doomed", "kept"):
+        create_topic(memory, name)
+        memory._contents.acls.add(parse_path(f"deny Write on topic {name}", f"User:{name}"))
+        memory.fail_next(NO, topic(name))
+        opened.append(Desired(ResourceRef("Access", f"User:{name}"), None))
+    desired = (absent("doomed"), declare_topic("kept", 6), declare_reader("doomed"))
+    report = carry_out(plan_for(memory, *desired, *opened, allow="destructive"), memory, time)
+    failed = {name for name, result in results(report).items() if result is Result.FAILED}
+    assert (failed, len(report.results)) == ({"doomed", "kept", "User:doomed"}, 5)
+    assert "Topic/doomed" in result_of(report, "User:doomed").message
+
+
 @pytest.mark.parametrize("last", [4, 10**6])
 def test_readings_that_fail_are_repeated(memory: MemoryCluster, time: FakeClock, last: int) -> None:
     """A refused request needs none."""
-    plan = plan_for(memory, declare_topic("a"), declare_topic("b"))
+    create_topic(memory, "half")
+    plan = plan_for(
+        memory, declare_topic("a"), declare_topic("b"), declare_topic("half", 6, retention_ms=WEEK)
+    )
     memory.fail_next(NO, topic("b"))
     watched = Watched(memory)
 
-    def fail() -> None:
+    def fail_reading() -> None:
         if 2 <= len(watched.readings) < last:
             raise Unreachable("nobody there")
 
-    watched.reading = fail
+    def refuse(batch: Sequence[Operation]) -> None:
+        if sorts(batch) == [AddPartitions]:
+            memory.fail_next(NO, topic("half"))
+
+    watched.reading, watched.before = fail_reading, refuse
     report = carry_out(plan, watched, time)
     assert sorts(result_of(report, "a").done) == [CreateTopic]
+    half = result_of(report, "half")
+    assert (sorts(half.done), sorts(half.not_done)) == ([AlterConfigs], [AddPartitions])
     assert result_of(report, "b").message == NO.message
     if last == 4:
-        assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED}
-        assert len(time.naps) == 2
+        assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "half": Result.FAILED}
+        assert (half.message, len(time.naps)) == (NO.message, 2)
     else:
-        assert results(report) == {"a": Result.FAILED, "b": Result.FAILED}
+        assert results(report) == dict.fromkeys(("a", "b", "half"), Result.FAILED)
         assert result_of(report, "a").message == "not verified: nobody there"
+        assert half.message == f"{NO.message}; not verified: nobody there"
 
 
 def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time: FakeClock) -> None:
@@ -321,25 +379,16 @@ def test_stop_during_last_request_does_not_interrupt(memory: MemoryCluster, time
     assert carry_out(plan_for(memory, declare_topic("a")), watched, time, stop=stop).complete
 
 
-@pytest.mark.parametrize("carried_out", [True, False])
-def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, carried_out: bool) -> None:
-    create_topic(memory, "z")
-    plan = plan_for(memory, declare_topic("a"), declare_topic("z", 6))
-    watched = Watched(memory)
-    setattr(watched, "after" if carried_out else "before", fail(KeyboardInterrupt()))
-    report = carry_out(plan, watched, time)
-    assert (report.interrupted, report.complete, len(watched.requests)) == (True, False, 1)
-    item = result_of(report, "a")
-    if carried_out:
-        assert (item.result, sorts(item.done)) == (Result.APPLIED, [CreateTopic])
-    else:
-        assert (item.result, item.done) == (Result.FAILED, ())
-        assert item.message.startswith("abandoned while ")
-    assert result_of(report, "z").result is Result.NOT_TRIED
-
-
-@pytest.mark.parametrize("given_up", [True, False])
-def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, given_up: bool) -> None:
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("stop", "stopped; 0 of 3 partitions in place"),
+        ("Ctrl-C", "stopped; 0 of 3 partitions in place"),
+        ("Ctrl-C twice", "abandoned while waiting for the answer"),
+        ("timeout", "not finished within 1m; 0 of 3 partitions in place"),
+    ],
+)
+def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, end: str, message: str) -> None:
     """Right after a cancellation, brokers may name the new replicas and the controller no reassignment."""
     create_topic(memory, "a", 3, 1)
     plan = plan_for(memory, declare_topic("a", 3, 3), allow="destructive")
@@ -348,7 +397,8 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
 
     def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
         if None not in targets.values():
-            stop.set()
+            if end != "timeout":
+                stop.set()
             return memory.reassign(targets, guard)
         running = memory.observe_fields({topic("a"): {"placement": None, "replicationFactor": None}})
         resources = {
@@ -360,17 +410,23 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
             observe_fields=lambda _: cancelled,
             layout=lambda topics=None: replace(memory.layout(topics), reassigning={}),
         )
-        if given_up:
-            raise KeyboardInterrupt
-        return memory.reassign(targets, guard)
+        if end == "stop":
+            return memory.reassign(targets, guard)
+        if end == "Ctrl-C twice":
+            vars(late).update(throttles=fail(KeyboardInterrupt()))
+        raise Unreachable("nobody there") if end == "timeout" else KeyboardInterrupt
 
-    late = override(memory, reassign=reassign)
-    report = carry_out(plan, late, time, stop=stop, throttle_journal=MemoryThrottleJournal())
+    late, moves = override(memory, reassign=reassign), MoveOptions(timeout_s=60 if end == "timeout" else None)
+    options = {"stop": stop, "throttle_journal": MemoryThrottleJournal(), "moves": moves}
+    report = carry_out(plan, late, time, **options)
     item = result_of(report, "a")
-    assert report.interrupted
+    assert report.interrupted == (end != "timeout")
     assert (item.result, item.done) == (Result.FAILED, ())
-    unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
-    assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
+    unproven = "; not verified: its replicas are still being moved, or moved back" if end != "stop" else ""
+    assert item.message == f"{message}{unproven}"
+    # Only where nobody has stopped it, the cluster is read again and again.
+    waited = sum(time.naps)
+    assert waited > 60 + VERIFY_TIMEOUT_S if end == "timeout" else waited < VERIFY_TIMEOUT_S
 
 
 def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
@@ -414,44 +470,43 @@ def test_deferred_field_is_checked_against_live_replicas(
     assert (len(memory.executed) > before) == (result is Result.APPLIED)
 
 
-class InOrder(Watched):
-    """A cluster that notes what it was asked, in order, and the replicas in sync when it was."""
+def note_order(memory: MemoryCluster) -> tuple[Watched, list[tuple[type[Operation], int]]]:
+    """Return a cluster that notes what it was asked, in order, and the replicas in sync when it was."""
+    asked: list[tuple[type[Operation], int]] = []
 
-    def __init__(self, cluster: MemoryCluster) -> None:
-        super().__init__(cluster, before=lambda batch: [*map(self._note, sorts(batch))])
-        self.asked: list[tuple[str, int]] = []
+    def note(*kinds: type[Operation]) -> None:
+        in_sync = min(len(state.isr) for state in memory.layout().topics["a"])
+        asked.extend((sort, in_sync) for sort in kinds)
 
-    def _note(self, sort: type[Operation]) -> None:
-        self.asked.append((sort.__name__, min(len(state.isr) for state in self.cluster.layout().topics["a"])))
+    def reassign(*request: Any) -> Mapping[TopicPartition, ClusterError | None]:
+        note(Reassign)
+        return memory.reassign(*request)
 
-    def reassign(
-        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        self._note(Reassign)
-        return self.cluster.reassign(targets, guard)
+    watched = override(memory, reassign=reassign)
+    watched.before = lambda batch: note(*sorts(batch))
+    return watched, asked
 
 
 def test_min_isr_is_raised_after_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     memory.pace(10)
-    asked = InOrder(memory)
+    watched, asked = note_order(memory)
     plan = plan_for(memory, declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK))
-    report = carry_out(plan, asked, time)
+    report = carry_out(plan, watched, time)
     assert report.complete
-    requests = ("AlterConfigs", "AddPartitions", "Reassign", "AlterConfigsInSync")
-    assert asked.asked == [*zip(requests, (1, 1, 1, 3), strict=True)]
+    assert asked == [(AlterConfigs, 1), (AddPartitions, 1), (Reassign, 1), (AlterConfigsInSync, 3)]
     wanted = {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2", "retention.ms": WEEK}
     assert state_of(memory, "a") == wanted
-    assert sorts(result_of(report, "a").done) == [AlterConfigs, AddPartitions, Reassign, AlterConfigsInSync]
+    assert sorts(result_of(report, "a").done) == [sort for sort, _ in asked]
     assert carry_out(plan, memory, time).complete
 
 
 def test_min_isr_is_lowered_before_replica_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a", 3, 3, min_insync_replicas="2")
-    asked = InOrder(memory)
+    watched, asked = note_order(memory)
     desired = declare_topic("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
-    assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
-    assert asked.asked == [("AlterConfigs", 3), ("Reassign", 3)]
+    assert carry_out(plan_for(memory, desired, allow="destructive"), watched, time).complete
+    assert asked == [(AlterConfigs, 3), (Reassign, 3)]
 
 
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
@@ -465,8 +520,8 @@ def test_min_isr_is_not_raised_after_early_end_of_moves(
     plan = plan_for(memory, *(declare_topic(n, 3, 3, min_insync_replicas="2") for n in ("moved", "ready")))
     ended, stop, notes = Event(), Event(), Notes()
 
-    def step(_: object) -> None:
-        if not ended.is_set():
+    def step(progress: MoveProgress) -> None:
+        if progress.partitions_done == 1 and not ended.is_set():
             ended.set()
             if end == "stopped":
                 stop.set()
@@ -483,39 +538,115 @@ def test_min_isr_is_not_raised_after_early_end_of_moves(
     assert ended.is_set()
     assert watched.requests == []
     assert not report.complete
+    item = result_of(report, "moved")
+    assert "1 of 3 partitions in place" in item.message
+    assert "not verified" not in item.message
+    assert (sorts(item.not_done), sorts(item.in_doubt)) == ([Reassign, AlterConfigsInSync], [Reassign])
 
 
-def test_min_isr_is_not_raised_after_stop(memory: MemoryCluster, time: FakeClock) -> None:
+@pytest.mark.parametrize("stopped", [True, False])
+def test_min_isr_is_not_raised_before_replicas_are_in_sync(
+    memory: MemoryCluster, time: FakeClock, stopped: bool
+) -> None:
     create_topic(memory, "a", 3, 3)
     plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     for broker in (1, 2):
         memory.stop_broker(broker)
     watched, stop = Watched(memory), Event()
-    observer = Mock(spec=Observer, **{"show_line.side_effect": lambda _: stop.set()})
+    observer = Mock(spec=Observer)
+    if stopped:
+        observer.show_line.side_effect = lambda _: stop.set()
     report = carry_out(plan, watched, time, stop=stop, observer=observer)
-    (line,) = observer.show_line.call_args.args
-    assert line.startswith("waiting for replicas of a:")
-    assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
-    assert (observer.show_line.call_count, watched.requests) == (1, [])
+    assert watched.requests == []
+    line = observer.show_line.call_args_list[0].args[0]
+    assert line.startswith("waiting for replicas of a: partition 0 has 1 replica in sync")
+    if stopped:
+        assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
+        assert observer.show_line.call_count == 1
+    else:
+        assert result_of(report, "a").message.startswith("partition 0 has 1 replica in sync")
+        assert sum(time.naps) == pytest.approx(HEALTH_WAIT_S)
 
 
 def test_throttles_are_read_only_with_journal(memory: MemoryCluster, time: FakeClock) -> None:
     """The record itself is not read where nothing is throttled."""
-    journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
+    journal, throttles, notes = MemoryThrottleJournal(), Mock(side_effect=memory.throttles), Notes()
     journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
     cluster = override(memory, throttles=throttles)
     assert carry_out(plan_for(memory, declare_topic("a")), cluster, time).complete
     assert throttles.call_count == 0
     assert carry_out(plan_for(memory, declare_topic("b")), cluster, time, throttle_journal=journal).complete
     assert throttles.call_count == 1
-
-
-def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
-    notes, plan = Notes(), plan_for(memory, declare_topic("a"))
-    mute = override(memory, throttles=fail(Unreachable("nobody there")))
-    assert carry_out(plan, mute, time, observer=notes, throttle_journal=MemoryThrottleJournal()).complete
+    # An apply that moves replicas has looked for them already.
+    moves, journal = plan_for(memory, declare_topic("b", 3, 3)), MemoryThrottleJournal()
+    assert carry_out(moves, cluster, time, throttle_journal=journal).complete
+    assert [call.args for call in throttles.call_args_list].count(((),)) == 1
+    throttles.side_effect = Unreachable("nobody there")
+    plan = plan_for(memory, declare_topic("c"))
+    assert carry_out(plan, cluster, time, observer=notes, throttle_journal=journal).complete
     (line,) = notes.lines
     assert line.endswith("nobody there")
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("lock lost", "bob has it"),
+        ("cluster gone", "nobody there"),
+        ("stopped", "stopped halfway"),
+        ("Ctrl-C", "abandoned while waiting for the answer"),
+        ("Ctrl-C at once", "; not verified: the cluster does not show the change yet"),
+    ],
+)
+def test_early_end_leaves_the_rest_and_earlier_throttles(
+    memory: MemoryCluster, time: FakeClock, end: str, message: str
+) -> None:
+    for name in ("a", "b"):
+        create_topic(memory, name)
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b", 6))
+    watched, stop = override(memory, throttles=fail(AssertionError())), Event()
+    memory.lag(2)
+    if end == "cluster gone":
+        memory.fail_next(Unreachable("nobody there"), topic("a"), carried_out=True)
+    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
+    watched.before = fail(KeyboardInterrupt()) if end == "Ctrl-C at once" else None
+    options = {"stop": stop, "guard": LimitedGuard(1 if end == "lock lost" else 2)}
+    report = carry_out(plan, watched, time, throttle_journal=MemoryThrottleJournal(), **options)
+    assert report.interrupted == (end not in {"lock lost", "cluster gone"})
+    assert results(report) == {"a": Result.FAILED, "b": Result.NOT_TRIED}
+    item = result_of(report, "a")
+    assert item.message.endswith(message)
+    assert sorts(item.done) == ([] if end == "Ctrl-C at once" else [AlterConfigs])
+    assert sorts([*item.done, *item.not_done]) == [AlterConfigs, AddPartitions]
+    memory.lag(0)
+    assert carry_out(plan, memory, time).complete
+
+
+def test_interrupted_request_stops_others_halfway(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    create_topic(memory, "b", 3, 3)
+    half = declare_topic("b", 3, 3, min_insync_replicas="2", retention_ms=WEEK)
+    plan = plan_for(memory, declare_topic("a", 6), half)
+
+    def interrupt(batch: Sequence[Operation]) -> None:
+        if sorts(batch) == [AddPartitions]:
+            raise KeyboardInterrupt
+
+    item = result_of(carry_out(plan, Watched(memory, before=interrupt), time), "b")
+    assert (item.message, sorts(item.done)) == ("stopped halfway", [AlterConfigs])
+
+
+def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(
+        memory, declare_topic("a", 6, 3, retention_ms=WEEK), declare_topic("b"), declare_topic("c")
+    )
+    memory.fail_next(NO, topic("c"))
+    observer = Mock(spec=Observer)
+    carry_out(plan, memory, time, observer=observer)
+    observer.started.assert_called_once_with(5)
+    assert [call.args[1] for call in observer.finished.call_args_list] == [None, NO, None, None, None]
+    assert [call.args for call in observer.verifying.call_args_list] == [(3,)]
 
 
 NAMES = ("a", "b", "c", "d")
@@ -591,40 +722,6 @@ def says_what_was_done(one: ResourceResult, carried_out: list[Operation]) -> Non
         assert one.result.value == one.planned.status.value
 
 
-class Failing(Watched):
-    """A cluster that fails operations, each sort of each resource once.
-
-    Args:
-        cluster: The cluster.
-        failing: The errors by name and operation, and whether it is carried out all the same.
-    """
-
-    def __init__(
-        self, cluster: MemoryCluster, failing: Mapping[tuple[str, type[Operation]], tuple[ClusterError, bool]]
-    ) -> None:
-        super().__init__(cluster)
-        self._memory = cluster
-        self._failing = dict(failing)
-        self._due: Sequence[tuple[ResourceRef, type[Operation]]] = ()
-
-    def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
-        self._due = [(operation.ref, type(operation)) for operation in operations]
-        return super().execute(operations, guard)
-
-    def reassign(
-        self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-    ) -> Mapping[TopicPartition, ClusterError | None]:
-        self._due = [(topic(name), Reassign) for name in sorted({name for name, _ in targets})]
-        return self.cluster.reassign(targets, guard)
-
-    def fail(self) -> None:
-        """Let what is about to be sent fail as it is to."""
-        for ref, sort in self._due:
-            if found := self._failing.pop((ref.name, sort), None):
-                self._memory.fail_next(found[0], ref, carried_out=found[1])
-        self._due = ()
-
-
 @examples(3)
 @given(
     live_topics(),
@@ -651,18 +748,25 @@ def test_each_resource_ends_planned_unchanged_or_reported_partial(
     memory.lag(lag)
     memory.pace(2)
     throttle_journal = MemoryThrottleJournal()
-    watched = Failing(memory, failing)
 
-    taken = LimitedGuard(proofs)
+    def let_fail(due: Sequence[tuple[str, type[Operation]]]) -> None:
+        for name, sort in due:
+            if found := failing.pop((name, sort), None):
+                memory.fail_next(found[0], topic(name), carried_out=found[1])
 
-    def guard() -> None:
-        taken()
-        watched.fail()
+    def reassign(
+        targets: Mapping[TopicPartition, Replicas | None], guard: Guard
+    ) -> Mapping[TopicPartition, ClusterError | None]:
+        let_fail([(name, Reassign) for name in sorted({name for name, _ in targets})])
+        return memory.reassign(targets, guard)
 
+    watched = override(memory, reassign=reassign)
+    watched.before = lambda batch: let_fail([(each.ref.name, type(each)) for each in batch])
     watched.after = lambda _: stop.set() if len(watched.requests) - 1 == stop_after else None
+    options = {"stop": stop, "guard": LimitedGuard(proofs), "throttle_journal": throttle_journal}
+    report = carry_out(plan, watched, time, **options)
 
-    report = carry_out(plan, watched, time, stop=stop, guard=guard, throttle_journal=throttle_journal)
-
+    memory._failures.clear()  # of what was not sent, as the lock was lost
     memory.lag(0)
     for _ in range(lag):
         memory.observe([])
@@ -714,6 +818,22 @@ def test_missing_lock_proof_sends_no_requests(memory: MemoryCluster, time: FakeC
     assert carry_out(plan, memory, time).complete
 
 
+def test_moves_finished_after_lock_loss_are_done(memory: MemoryCluster, time: FakeClock) -> None:
+    """They go on all the same, and are over by the time that the cluster is read again."""
+    create_topic(memory, "a", 1, 3)
+    plan = plan_for(memory, declare_topic("a", 2, 2, retention_ms=WEEK), allow="destructive")
+    memory.lag(1)
+
+    def reassign(*request: Any) -> object:
+        memory.fail_next(LOST, topic("a"), carried_out=True)
+        return memory.reassign(*request)
+
+    cluster, guard = override(memory, reassign=reassign), LimitedGuard(3)
+    item = result_of(carry_out(plan, cluster, time, guard=guard), "a")
+    assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
+    assert (item.not_done, item.in_doubt) == ((), ())
+
+
 def test_lock_loss_within_batch_keeps_earlier_outcomes(memory: MemoryCluster, time: FakeClock) -> None:
     """Groups take a request each: some of a batch were carried out, and the others surely were not."""
     create_topic(memory, "read")
@@ -727,19 +847,36 @@ def test_lock_loss_within_batch_keeps_earlier_outcomes(memory: MemoryCluster, ti
 
 
 def test_journal_has_intended_changes_only(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("changed", "done", "moved", "refused", "unsure"):
+    for name in ("agreed", "changed", "done", "moved", "refused", "unsure"):
         create_topic(memory, name, retention_ms=WEEK)
     grown = (declare_topic(name, 6, retention_ms=WEEK) for name in ("changed", "done", "moved"))
-    held = (declare_topic("refused", 1, retention_ms=WEEK), declare_topic("unsure", retention_ms=DAY))
-    plan = plan_for(memory, *grown, declare_topic("new"), *held)
-    memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
+    unsure = (declare_topic(name, retention_ms=DAY) for name in ("agreed", "unsure"))
+    plan = plan_for(
+        memory, *grown, declare_topic("new"), declare_topic("refused", 1, retention_ms=WEEK), *unsure
+    )
+    grow = AddPartitions(topic("done"), 3, 6, ((1,), (2,), (3,)))
+    memory.execute([grow, AddPartitions(topic("moved"), 3, 4)])
+    memory.execute([AlterConfigs(topic("agreed"), {"retention.ms": DAY})])
     log: list[object] = []
-    watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
+    watched, stop = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__)), Event()
     journal = SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
+    stop.set()
+    assert carry_out(plan, watched, time, stop=stop, journal=journal).interrupted
+    assert log == []
     report = carry_out(plan, watched, time, journal=journal)
     assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
-    applied = {name for name, result in results(report).items() if result is Result.APPLIED}
-    assert applied == {"changed", "new"}
+    assert results(report) == {
+        **dict.fromkeys(("agreed", "done"), Result.ALREADY),
+        **dict.fromkeys(("changed", "new"), Result.APPLIED),
+        "moved": Result.MOVED,
+        "refused": Result.REFUSED,
+        "unsure": Result.NEEDS_CONSENT,
+    }
+    refused = result_of(report, "refused")
+    assert refused.message == refused.planned.reason
+    assert refused.hint == refused.planned.remedy
+    assert carry_out(plan, watched, time, journal=journal).complete is False
+    assert len(log) == 3
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
+from threading import Event
+from unittest.mock import Mock
 
 import pytest
 
@@ -31,6 +33,7 @@ from kafkaform.resources.replicas.moves import (
     Throttles,
     WhenBusy,
 )
+from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import (
     MB,
@@ -47,6 +50,7 @@ from tests.support.plans.scenes import Watched, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+LISTS = {"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))}
 
 
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
@@ -83,32 +87,26 @@ def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
     return step
 
 
-def kill_apply(memory: MemoryCluster, crew: Crew) -> None:
-    """Let an apply vanish in the midst of its first batch: nothing is sent any more."""
-    gone: list[bool] = []
+def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
+    """Return the journal of an apply that was killed in its first batch, as the next one has it."""
+    journal, killed = MemoryThrottleJournal(), Event()
 
     def guard() -> None:
-        if gone:
+        if killed.is_set():
             raise lock_lost_error("it is dead")
 
-    crew.guard = guard
-    crew.notes.on_progress = act_at(2, lambda: gone.append(True), crew.stop.set)
+    crew = Crew(memory, throttle_journal=journal, guard=guard)
+    crew.notes.on_progress = act_at(2, killed.set, crew.stop.set)
     memory.pace(20)
     crew.move(work("a", SINGLE, TRIPLE))
-
-
-def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
-    """Return the journal of an apply that was killed, as the next one has it."""
-    journal = MemoryThrottleJournal()
-    kill_apply(memory, Crew(memory, throttle_journal=journal))
     journal.run = 2
     return journal
 
 
 def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
-    crew, during = Crew(memory), []
+    crew, during = Crew(override(memory, elect_leaders=fail(AssertionError()))), []
     crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"])))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}  # whose leaders are the preferred ones
     assert now_on(memory, "a") == TRIPLE
     leaders = frozenset({"0:1", "1:2", "2:3"})
     followers = frozenset({"0:2", "0:3", "1:3", "1:1", "2:1", "2:2"})
@@ -121,11 +119,10 @@ def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
 
 def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
-    crew, during = Crew(memory), []
-    crew.notes.on_progress = lambda _: during.append(memory.throttles(["b"]))
+    unasked = fail(AssertionError())
+    crew = Crew(override(memory, throttles=unasked, clear_throttles=unasked, log_dirs=unasked))
     assert crew.move(work("b", TRIPLE, ((1, 2), (2, 3), (3, 1)))).outcomes == {B: None}
     assert now_on(memory, "b") == ((1, 2), (2, 3), (3, 1))
-    assert not any(during)
     assert crew.throttle_journal.announced == {}
 
 
@@ -139,14 +136,44 @@ def test_batch_starts_after_previous_is_in_sync(memory: MemoryCluster) -> None:
     assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
 
 
+def test_progress_of_growing_topic_stays_within_the_total(memory: MemoryCluster) -> None:
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
+    crew.notes.on_progress = act_at(1, lambda: memory.fill(A, 33 * MB))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    first, *_, last = crew.notes.progress
+    assert (first.batch, first.batches, first.partitions_done, first.bytes_done) == (1, 3, 0, 0)
+    assert (last.batch, last.partitions_done, last.partitions) == (3, 3, 3)
+    copied = [item.bytes_done for item in crew.notes.progress]
+    assert copied == sorted(copied)
+    assert len(set(copied)) > 6
+    assert {item.bytes_total for item in crew.notes.progress} == {copied[-1]} == {60 * MB}
+
+
 def test_preferred_leaders_are_elected_after_moves(memory: MemoryCluster) -> None:
     assert Crew(memory).move(work("a", SINGLE, ((2, 1), (2, 1), (3, 1)))).outcomes == {A: None}
     assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
 
 
-def test_current_preferred_leaders_are_not_elected(memory: MemoryCluster) -> None:
-    cluster = override(memory, elect_leaders=fail(AssertionError()))
-    assert Crew(cluster).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
+    elected = Mock(side_effect=memory.elect_leaders)
+    crew = Crew(override(memory, elect_leaders=elected), MoveOptions(throttle=None))
+    crew.notes.on_progress = lambda progress: (
+        memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
+    )
+    assert crew.move(work("a", SINGLE, ((2, 1), (1, 2), (1, 3)))).outcomes == {A: None}
+    assert [call.args[0] for call in elected.call_args_list] == [[("a", 2)]]
+    assert crew.notes.lines == []
+
+
+def test_partitions_deleted_before_election_are_skipped(memory: MemoryCluster) -> None:
+    def remake(progress: MoveProgress) -> None:
+        if progress.partitions_done == 3:
+            assert memory.execute([DeleteTopic(A, memory.observe([A]).resources[A].uid)]) == [None]
+            assert memory.execute([CreateTopic(A, 1, 1, {})]) == [None]
+
+    crew = Crew(memory, MoveOptions(throttle=None))
+    crew.notes.on_progress = remake
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
 def test_failed_election_is_noted(memory: MemoryCluster) -> None:
@@ -182,6 +209,19 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
         assert sum(crew.time.naps) == pytest.approx(90)
 
 
+def test_stop_cancels_running_batch_only(memory: MemoryCluster) -> None:
+    laid_out(memory, "b", SINGLE)
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
+    crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
+    report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
+    assert (report.interrupted, {*report.outcomes}) == (True, {A})
+    assert "1 of 3 partitions in place" in str(failure(report))
+    assert failure(report).is_partial
+    assert (now_on(memory, "a"), now_on(memory, "b")) == ((TRIPLE[0], *SINGLE[1:]), SINGLE)
+    assert not memory.layout().reassigning
+    assert crew.move(work("b", SINGLE, TRIPLE)).outcomes == {}
+
+
 def test_cancelled_move_restores_replica_order(memory: MemoryCluster) -> None:
     """Kafka itself would leave 2:1, with a different preferred leader."""
     laid_out(memory, "b", ((1, 2),))
@@ -201,6 +241,7 @@ def test_lost_lock_leaves_moves_and_throttles(
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=batch), guard=guard)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, LockLost)
+    assert error.is_partial
     assert f"{in_place} of 3 partitions in place" in error.message
     assert guard.asked == requests + 1
     assert memory.throttles(["a"]).rates.keys() == {1, 2, 3}
@@ -260,11 +301,54 @@ def test_topic_with_unsynced_target_is_misplaced(memory: MemoryCluster, filled: 
     assert misplaced == (set() if filled else {A})
 
 
-def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
-    crew = Crew(override(memory, clear_throttles=fail(Unreachable("nobody answers"))))
+@pytest.mark.parametrize("removed", [True, False])
+def test_throttles_not_removed_are_noted(memory: MemoryCluster, removed: bool) -> None:
+    """A request without an answer may have removed them."""
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if removed:
+            memory.clear_throttles(throttles, guard)
+        raise Unreachable("nobody answers")
+
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert any("could not be removed: nobody answers" in line for line in crew.notes.lines)
-    assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
+    still_set = [line for line in crew.notes.lines if line.startswith("still set: ")]
+    assert ["the throttle of brokers 1, 2, 3" in line for line in still_set] == [True] * (not removed)
+
+
+def test_moves_of_killed_apply_that_have_ended_need_no_request(memory: MemoryCluster) -> None:
+    """There is nothing left to do then but to take its throttles off."""
+    journal, second_reading = leave_throttles(memory), act_at(2, lambda: memory.pace(0))
+
+    def layout(topics: Collection[str] | None = None) -> Layout:
+        second_reading()
+        return memory.layout(topics)
+
+    crew = Crew(override(memory, layout=layout), throttle_journal=journal)
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert crew.notes.progress == []
+    assert not memory.throttles(["a"])
+
+
+@pytest.mark.parametrize("announced", [Throttles({1: Rates(MB, MB)}), Throttles({}, LISTS)])
+@pytest.mark.parametrize("present", [True, False])
+def test_announced_throttles_of_killed_apply_are_cleared(
+    memory: MemoryCluster, announced: Throttles, present: bool
+) -> None:
+    """If it died after it had emptied a list, or before it had set anything, the list may be there."""
+    journal = MemoryThrottleJournal()
+    journal.announce(announced)
+    journal.run = 2
+    clear = Mock(side_effect=memory.clear_throttles)
+    if present:
+        memory.set_throttles(announced)
+    crew = Crew(override(memory, clear_throttles=clear), MoveOptions(throttle=None), journal)
+    assert crew.move(work("a", SINGLE, SINGLE[:1] + TRIPLE[1:])).outcomes == {A: None}
+    needed = present or announced.replicas
+    assert [call.args[0] for call in clear.call_args_list] == ([announced] if needed else [])
+    assert ["removed the throttles" in line for line in crew.notes.lines] == [True] * present
+    assert journal.gone == ["1.0"]
 
 
 @pytest.mark.parametrize("throttle", [None, MB, 2 * MB])
@@ -284,6 +368,10 @@ def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster, throttle: 
 
 def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster) -> None:
     journal = leave_throttles(memory)
+    stopped = Crew(override(memory, layout=fail(Unreachable("nobody answers"))), throttle_journal=journal)
+    stopped.stop.set()
+    stopped.reassigner().recover()
+    assert ["trying again" in line for line in stopped.notes.lines] == [True]
     crew = Crew(memory, throttle_journal=journal)
     crew.reassigner().recover()
     assert ["stay set" in line for line in crew.notes.lines] == [True]
@@ -302,15 +390,6 @@ def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None
     memory.advance(100)
     Crew(memory, throttle_journal=journal).reassigner().recover()
     assert memory.throttles(["a"]) == foreign
-
-
-def test_unreadable_journal_is_noted(memory: MemoryCluster) -> None:
-    journal = MemoryThrottleJournal()
-    journal.read_leftovers = fail(PermissionDenied("no right to read"))  # type: ignore[method-assign]
-    crew = Crew(memory, throttle_journal=journal)
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    (line,) = crew.notes.lines
-    assert line.endswith("no right to read")
 
 
 def test_throttle_of_stopped_broker_is_removed_by_later_apply(memory: MemoryCluster) -> None:
@@ -340,15 +419,23 @@ def test_unauthorized_throttles_read_no_journal(memory: MemoryCluster) -> None:
     assert crew.notes.lines == []
 
 
-def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize("partly", [True, False])
+def test_throttle_of_broker_stopped_during_move_stays(memory: MemoryCluster, partly: bool) -> None:
+    """A request may fail as a whole for the one broker."""
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if not partly and 3 in throttles.rates:
+            raise Unreachable("broker 3 is down")
+        memory.clear_throttles(throttles, guard)
+
     laid_out(memory, "b", ((3, 1), (3, 2)))
-    crew = Crew(memory)
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
     crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
     assert crew.move(work("b", ((3, 1), (3, 2)), ((1, 2), (2, 1)))).outcomes == {B: None}
     assert ["broker 3" in line for line in crew.notes.lines[-2:]] == [True, True]
     assert not any("trying again" in line for line in crew.notes.lines), "nobody waits for a dead broker"
     memory.start_broker(3)
-    assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
+    assert memory.throttles(["a", "b"]) == Throttles({3: Rates(MB, MB)})
 
 
 def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
@@ -389,23 +476,25 @@ def test_foreign_reassignment_is_waited_for(memory: MemoryCluster) -> None:
     assert now_on(memory, "b")[1] == (2, 1)
 
 
-def test_partition_moved_by_another_client_fails(memory: MemoryCluster) -> None:
-    crew = Crew(memory)
-    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
-    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert "from 1:2 to 1:3; 2 of 3 partitions in place" in error.message
-    assert now_on(memory, "a")[1:] == TRIPLE[1:]
-    assert not memory.throttles(["a"])
-
-
-def test_cancelled_partition_is_not_moved_again(memory: MemoryCluster) -> None:
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ((1, 3), "partition 0: another client is moving it from 1:2 to 1:3"),
+        (None, "partition 0: another client cancelled its reassignment"),
+    ],
+)
+def test_partition_moved_or_cancelled_by_another_client_fails(
+    memory: MemoryCluster, target: Replicas | None, why: str
+) -> None:
     memory.pace(50)
     watched = Watched(memory)
     crew = Crew(watched)
-    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): None}))
+    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): target}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message.startswith("partition 0: another client cancelled")
+    assert error.message == f"{why}; 2 of 3 partitions in place"
     assert len(watched.reassigned) == 1
+    assert now_on(memory, "a")[1:] == TRIPLE[1:]
+    assert not memory.throttles(["a"])
 
 
 def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
@@ -422,22 +511,31 @@ def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     first, second = crew.notes.lines
     assert first.endswith("5 MB/s sending")
     assert second.endswith("1 MB/s sending, 3 MB/s receiving")
+    # Where others have throttled all of it, nothing is left to set or to remove.
+    laid_out(memory, "b", SINGLE)
+    everything = ThrottledReplicas(frozenset({"*"}), frozenset({"*"}))
+    memory.set_throttles(Throttles(dict.fromkeys((1, 2, 3), Rates(MB, MB)), {"b": everything}))
+    watched = override(memory, set_throttles=fail(AssertionError()))
+    second_crew = Crew(watched)
+    assert second_crew.move(work("b", SINGLE, TRIPLE)).outcomes == {B: None}
+    assert second_crew.throttle_journal.announced == {}
 
 
-def test_topic_moved_since_plan_is_skipped(memory: MemoryCluster) -> None:
-    laid_out(memory, "b", ((1,), (1,), (3,)))
+@pytest.mark.parametrize(
+    ("present", "why"),
+    [(((1,), (1,), (3,)), "partition 1 is now on 1; the plan saw 2"), (None, "partition 0 no longer exists")],
+)
+def test_topic_moved_or_deleted_since_plan_is_skipped(
+    memory: MemoryCluster, present: Assignment | None, why: str
+) -> None:
+    if present:
+        laid_out(memory, "b", present)
     watched = Watched(memory)
     report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
-    message = "partition 1 is now on 1; the plan saw 2; 0 of 3 partitions in place"
-    assert failure(report, "b").message == message
+    assert failure(report, "b").message == f"{why}; 0 of 3 partitions in place"
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
-
-
-def test_deleted_topic_does_not_stop_other_moves(memory: MemoryCluster) -> None:
-    report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
-    assert report.outcomes[A] is None
-    assert failure(report, "b").message.startswith("partition 0 no longer exists")
+    assert not failure(Crew(memory).move(work("b", SINGLE, TRIPLE)), "b").is_partial
 
 
 def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
@@ -496,6 +594,7 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     assert sum(crew.time.naps) >= PATIENCE_S
     assert "the cluster does not answer, trying again: nobody answers" in crew.notes.lines
     assert "the running moves could not be cancelled, and may continue: nobody answers" in crew.notes.lines
+    assert not any("all replicas are in place" in line for line in crew.notes.lines)
     assert not memory.throttles(["a"])
 
 
@@ -521,8 +620,10 @@ def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
 
 
 def test_moves_need_listed_reassignments(memory: MemoryCluster) -> None:
+    journal = leave_throttles(memory)
     blind = replace(memory.layout(), reassigning=None)
-    error = failure(Crew(override(memory, layout=lambda _=None: blind)).move(work("a", SINGLE, TRIPLE)))
+    crew = Crew(override(memory, layout=lambda _=None: blind), throttle_journal=journal)
+    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
     assert "Describe on the cluster" in error.message
     assert str(error.hint).endswith(" --operation Describe --cluster`")
@@ -551,9 +652,13 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     assert not memory.throttles(["a", "b"])
 
 
-@pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3)])
-def test_unreadable_sizes_do_not_stop_batches(memory: MemoryCluster, method: str, notes: int) -> None:
-    crew = Crew(override(memory, **{method: fail(PermissionDenied("this account may not"))}))
+@pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3), ("read_leftovers", 1)])
+def test_unreadable_sizes_or_journal_do_not_stop_batches(
+    memory: MemoryCluster, method: str, notes: int
+) -> None:
+    denied = fail(PermissionDenied("this account may not"))
+    crew = Crew(override(memory, **{method: denied}))
+    setattr(crew.throttle_journal, method, denied)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(crew.notes.lines) == notes
     assert crew.notes.lines[0].endswith("this account may not")
@@ -574,6 +679,18 @@ def test_lock_lost_after_moves_is_noted(memory: MemoryCluster) -> None:
     assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
 
 
+def test_moves_not_begun_are_not_in_place(memory: MemoryCluster) -> None:
+    def set_throttles(throttles: Throttles, *_: object) -> None:
+        memory.set_throttles(throttles)
+        crew.stop.set()
+        raise Unreachable("the answer was lost")
+
+    crew = Crew(override(memory, set_throttles=set_throttles), guard=LimitedGuard(0))
+    report = crew.move(work("a", SINGLE, TRIPLE))
+    assert (report.outcomes, report.interrupted) == ({}, True)
+    assert [line for line in crew.notes.lines if "in place" in line] == []
+
+
 def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
     failures = [Unreachable("nobody answers")]
 
@@ -583,8 +700,11 @@ def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
         memory.clear_throttles(throttles, guard)
 
     crew = Crew(override(memory, clear_throttles=clear_throttles))
+    crew.throttle_journal.record_removal = fail(AuditError("it cannot be written"))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
+    repeated, unrecorded = crew.notes.lines
+    assert repeated.endswith("trying again: nobody answers")
+    assert unrecorded.endswith("could not be recorded: it cannot be written")
     assert not memory.throttles(["a"])
 
 

@@ -1,15 +1,16 @@
 """Recreating a topic: consent, steps, and what an apply that was killed leaves to the next one."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from kafkaform.apply.earlier import read_earlier
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import ApplyReport, Result
-from kafkaform.core.errors import ClusterError, RequestRejected
+from kafkaform.core.errors import ClusterError, OutcomeUnknown, RequestRejected
 from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Desired, Recreate, Status
 from kafkaform.core.operations import Operation
@@ -17,13 +18,12 @@ from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic, DeleteOffsets, DeleteTopic
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans import scenes
 from tests.support.plans.audit import HEADER, TOPIC_ONLY, entries_of, recorded_apply
 from tests.support.plans.scenes import (
-    QUIET,
     FakeClock,
     create_topic,
     declare_reader,
@@ -37,7 +37,8 @@ from tests.support.plans.scenes import (
 
 READER = declare_reader("orders")
 STEPS = (DeleteOffsets, DeleteTopic, CreateTopic, CommitInitialOffsets)
-TARGET = ClusterSettings("dev", ClientProperties())
+NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION")
+plan_for = partial(scenes.plan_for, target=ClusterSettings("dev", ClientProperties()))
 
 
 @pytest.fixture
@@ -56,10 +57,6 @@ def declare(uid: str, partitions: int = 2, *, protected: bool = False) -> Desire
     allow = {f"recreate of {uid}": "TICKET-1"}
     desired = declare_topic("orders", partitions, allow=allow, protected=protected)
     return replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))
-
-
-def plan_for(memory: MemoryCluster, *desired: Desired) -> Plan:
-    return build_plan(Request(desired), memory, Settings(rules=QUIET), TARGET)
 
 
 def carry_out(plan: Plan, memory: MemoryCluster) -> ApplyReport:
@@ -172,45 +169,73 @@ def test_killed_apply_is_continued(
     check_recreated(memory, uid, *desired)
 
 
-@pytest.mark.parametrize("step", [DeleteOffsets, DeleteTopic, CreateTopic])
-def test_failed_step_skips_following_steps(memory: MemoryCluster, uid: str, step: type[Operation]) -> None:
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [(DeleteOffsets, NO), (DeleteTopic, NO), (CreateTopic, NO), (DeleteTopic, OutcomeUnknown("no answer"))],
+)
+def test_failed_step_skips_following_steps(
+    memory: MemoryCluster, uid: str, step: type[Operation], error: ClusterError
+) -> None:
     plan = plan_for(memory, declare(uid), READER)
-    for operation in plan.changes[0].operations or ():
-        if type(operation) is not step:
-            continue
-        error = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION")
-        earlier = STEPS[: STEPS.index(step)]
-        for _ in earlier:
-            memory.fail_next(None, topic("orders"), carried_out=True)  # type: ignore[arg-type]
-        memory.fail_next(error, topic("orders"))
-        run, report = recorded_apply(plan, memory)
-        recreation, reader = report.results
-        assert (recreation.result, recreation.message) == (Result.FAILED, error.message)
-        assert tuple(type(done) for done in recreation.done) == earlier
-        # Its first offsets would let the group read the old records again.
-        assert CommitInitialOffsets not in {type(done) for done in reader.done}
-        entry = entries_of(memory, run)["orders"]
-        assert entry.outcome is not None
-        assert entry.outcome.steps == tuple(done.step for done in recreation.done)
-        assert entry.took_place is (step is CreateTopic)
+    earlier = STEPS[: STEPS.index(step)]
+    for _ in earlier:
+        memory.fail_next(None, topic("orders"), carried_out=True)  # type: ignore[arg-type]
+    memory.fail_next(error, topic("orders"))
+    run, report = recorded_apply(plan, memory)
+    recreation, reader = report.results
+    assert recreation.result is Result.FAILED
+    assert recreation.message.partition("; not verified")[0] == error.message
+    assert tuple(type(done) for done in recreation.done) == earlier
+    assert [type(operation) for operation in recreation.in_doubt] == ([] if error is NO else [step])
+    # Its first offsets would let the group read the old records again.
+    assert CommitInitialOffsets not in {type(done) for done in reader.done}
+    entry = entries_of(memory, run)["orders"]
+    assert entry.outcome is not None
+    assert entry.outcome.steps == tuple(done.step for done in recreation.done)
+    assert entry.took_place is (step is CreateTopic)
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_topic_recreated_by_others_is_reported(
-    memory: MemoryCluster, uid: str, monkeypatch: pytest.MonkeyPatch, partitions: int
+RECREATED = "deleted, but it was created again since, with another id"
+
+
+@pytest.mark.parametrize(
+    ("step", "partitions", "result", "message"),
+    [
+        (CreateTopic, 1, Result.FAILED, RECREATED),
+        (CreateTopic, 2, Result.FAILED, RECREATED),
+        # Before anything of it was carried out, it is as if the plan had not been needed.
+        (DeleteOffsets, 2, Result.ALREADY, ""),
+        (CreateTopic, None, Result.FAILED, "not verified: it is no longer visible to this account"),
+    ],
+)
+def test_topic_recreated_or_hidden_by_others_is_reported(
+    memory: MemoryCluster,
+    uid: str,
+    monkeypatch: pytest.MonkeyPatch,
+    step: type[Operation],
+    partitions: int | None,
+    result: Result,
+    message: str,
 ) -> None:
     execute = memory.execute
 
-    def create_first(operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
-        if isinstance(operations[0], CreateTopic):
+    def meddle(operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        if type(operations[0]) is not step:
+            return execute(operations, guard)
+        if partitions is None:
+            memory.hide(topic("orders"))
+        elif step is DeleteOffsets:
+            execute([DeleteTopic(topic("orders"), uid)])
+        if partitions is not None:
             execute([CreateTopic(topic("orders"), partitions, 1, {})])
-        return execute(operations, guard)
+        return [NO]
 
     plan = plan_for(memory, declare(uid))
-    monkeypatch.setattr(memory, "execute", create_first)
-    (result,) = carry_out(plan, memory).results
-    assert result.result is Result.FAILED
-    assert result.message == "deleted, but it was created again since, with another id"
+    monkeypatch.setattr(memory, "execute", meddle)
+    (found,) = carry_out(plan, memory).results
+    assert (found.result, tuple(map(type, found.done))) == (result, STEPS[: STEPS.index(step)])
+    assert message in found.message
+    assert not message or found.hint
 
 
 def test_refused_recreation_plans_no_group_change(memory: MemoryCluster, uid: str) -> None:

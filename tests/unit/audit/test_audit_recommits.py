@@ -1,6 +1,7 @@
 """First offsets that were committed before and are gone: not committed again without a word."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,18 +10,17 @@ from kafkaform.audit.journal import open_journal
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
-from kafkaform.core.model import Create, Desired, Risk, RiskAssessment, Status
+from kafkaform.config.settings import AuditSettings, ClusterSettings
+from kafkaform.core.model import Create, Desired, Risk, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
-from kafkaform.plan.planning import Request, build_plan
-from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans import scenes
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, create_topic, declare_reader, group_ref
+from tests.support.plans.scenes import create_topic, declare_reader, group_ref
 
-HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
+plan_for = partial(scenes.plan_for, target=TARGET)
 
 
 @pytest.fixture
@@ -34,24 +34,8 @@ def group(*topics: str, start: str = "earliest", **intent: Any) -> Desired:
     return replace(desired, intent=replace(desired.intent, **intent))
 
 
-def plan_for(
-    cluster: Cluster, *desired: Desired, allow: str | None = None, target: ClusterSettings | None = TARGET
-) -> Plan:
-    grants = (Grant.parse(allow),) if allow else ()
-    return build_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
-
-
 def commit_first(cluster: Cluster, *desired: Desired) -> None:
     assert recorded_apply(plan_for(cluster, *desired), cluster)[1].complete
-
-
-def find_creation(plan: Plan) -> RiskAssessment:
-    """Return the assessment of the only change of a plan: a creation that needs consent."""
-    (planned,) = plan.changes
-    assert planned.status is Status.NEEDS_CONSENT
-    assert isinstance(planned.change, Create)
-    assert planned.change.assessment.hazard == HAZARD
-    return planned.change.assessment
 
 
 def intend(cluster: Cluster, plan: Plan, hours_ago: int = 0) -> None:
@@ -83,8 +67,11 @@ def test_expired_group_needs_consent_to_start_again(memory: MemoryCluster, start
     commit_first(memory, group("orders"))
     assert plan_for(memory, group("orders")).changes == ()
     expire(memory)
-    assessment = find_creation(plan_for(memory, group("orders", start=start)))
-    assert assessment.risk is Risk.DESTRUCTIVE
+    (planned,) = plan_for(memory, group("orders", start=start)).changes
+    assert planned.status is Status.NEEDS_CONSENT
+    assert isinstance(planned.change, Create)
+    assessment = planned.change.assessment
+    assert (assessment.hazard, assessment.risk) == ("offset-recommit", Risk.DESTRUCTIVE)
     assert "by alice committed them" in assessment.reason
     assert assessment.reason.endswith(f"starting again, {effect}")
     assert assessment.remedy is not None

@@ -221,12 +221,16 @@ def test_long_values_are_truncated_and_marked() -> None:
 NOWHERE: Any = {"commit": None, "plan": "p", "tool": "1", "cluster": "c", "environment": None}
 
 
-def test_foreign_text_in_record_is_bounded() -> None:
+def test_foreign_text_in_record_is_bounded_and_valid() -> None:
     common = describe_apply(Author("a" * 10**6, "h" * 10**6, "github", "u" * 10**6), **NOWHERE)
     consent = Consent(str(REF), "retention-cut", "r" * 10**6)
     (line,) = render_intent("run.1", AT, common, UPDATE, [consent], {})
     assert len(line) < 10_000
     assert len(result(UPDATE, message="m" * 10**6)[0]) < 10_000
+    # Halves of surrogate pairs are replaced.
+    common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
+    (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
+    assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
 SCHEMA = Draft202012Validator(load_schema("audit"))
@@ -275,8 +279,6 @@ DAMAGED = [
     RESULT.replace('"applied"', '"perhaps"'),
     RESULT.replace('"done":[]', '"done":[1]'),
 ]
-
-
 DAMAGED_RECORD = "here: skipped {}: damaged, or not a record of kafkaform"
 
 
@@ -285,12 +287,6 @@ def test_damaged_line_does_not_hide_other_entries(line: str) -> None:
     log = read(line, INTENT, RESULT)
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
-
-
-def test_surrogate_characters_are_replaced_in_record() -> None:
-    common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
-    (line,) = render_intent("run.1", AT, common, UPDATE, (), {})
-    assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
 def test_newer_formats_and_damaged_lines_are_reported() -> None:

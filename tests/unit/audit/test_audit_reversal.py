@@ -70,22 +70,17 @@ def test_partition_increase_is_not_undone(story: Story, force: bool) -> None:
     assert "partitions: Kafka cannot remove partitions (3 → 6)" in reason
 
 
-def reset(story: Story, fields: Any) -> AuditEntry:
-    return story.add("update", "g", fields, kind="ConsumerGroup")
-
-
-def test_single_offset_is_restored_by_reset_command(story: Story) -> None:
-    fields = {"offsets.orders:2": (41, 7), "offsets.prices": (None, "earliest")}
-    found = plan_undo(story, reset(story, fields), desired=(Desired(GROUP, {}),))
+def test_offsets_are_restored_by_reset_command_or_file(story: Story) -> None:
+    fields: Any = {"offsets.orders:2": (41, 7), "offsets.prices": (None, "earliest")}
+    change = story.add("update", "g", fields, kind="ConsumerGroup")
+    found = plan_undo(story, change, desired=(Desired(GROUP, {}),))
     assert found.edits == []
     prices, orders = found.refused
     assert "offsets.prices: committed offsets cannot be restored" in prices
     assert "`kafkaform reset g --topic orders:2 --to 41`" in orders
-
-
-def test_differing_offsets_are_restored_from_file(story: Story) -> None:
-    different = reset(story, {f"offsets.orders:{n}": (n, 70) for n in range(12)})
-    found = plan_undo(story, different, desired=(Desired(GROUP, {}),))
+    different = {f"offsets.orders:{n}": (n, 70) for n in range(12)}
+    change = story.add("update", "g", different, kind="ConsumerGroup")
+    found = plan_undo(story, change, desired=(Desired(GROUP, {}),))
     assert found.refused == []
     assert found.offsets == {GROUP: {("orders", n): n for n in range(12)}}
 
@@ -97,42 +92,30 @@ def test_manifest_with_earlier_value_is_unchanged(story: Story) -> None:
     assert "already has 7d" in found.notes[0]
 
 
-def test_manifest_changed_since_needs_force(story: Story) -> None:
+HOUR = "3600000"
+
+
+@pytest.mark.parametrize(
+    ("later", "declared", "reason"),
+    [
+        ([], HOUR, "the manifest has 1h now"),
+        ([("update", (DAY, HOUR), "applied")], HOUR, "apply run1 changed it again, to 1h"),
+        ([("update", (DAY, HOUR), None)], DAY, "apply run1 may have changed it again, to 1h"),
+        ([("delete", (DAY, None), None)], DAY, "apply run1 may have deleted the resource since"),
+        (
+            [("delete", (DAY, None), "applied"), ("create", (None, DAY), "applied")],
+            DAY,
+            "apply run1 deleted the resource since",
+        ),
+    ],
+)
+def test_value_changed_since_needs_force(story: Story, later: Any, declared: str, reason: str) -> None:
     change = cut(story)
-    by_now = (declare_topic("orders", retention_ms="3600000"),)
-    assert "the manifest has 1h now; --force" in get_refusal(plan_undo(story, change, desired=by_now))
-    assert plan_undo(story, change, desired=by_now, force=True).edits == [RESTORED]
-
-
-def test_field_changed_by_later_apply_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
-    story.add("update", "orders", {RETENTION: (DAY, "3600000")})
-    now = (declare_topic("orders", retention_ms="3600000", segment_ms="1"),)
-    found = plan_undo(story, change, desired=now)
-    assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
-    (reason,) = found.refused
-    assert "apply run1 changed it again, to 1h; --force" in reason
-    assert RESTORED in plan_undo(story, change, desired=now, force=True).edits
-
-
-def test_later_apply_without_result_needs_force(story: Story) -> None:
-    change = cut(story)
-    story.add("update", "orders", {RETENTION: (DAY, "3600000")}, result=None)
-    reason = get_refusal(plan_undo(story, change, desired=CUT))
-    assert "apply run1 may have changed it again, to 1h; --force" in reason
-    assert plan_undo(story, change, desired=CUT, force=True).edits == [RESTORED]
-    made_again = story.add("create", "orders", {RETENTION: (None, DAY)})
-    story.add("delete", "orders", {RETENTION: (DAY, None)}, result=None)
-    reason = get_refusal(plan_undo(story, made_again, desired=CUT))
-    assert "apply run3 may have deleted it since; --force" in reason
-
-
-def test_recreated_resource_needs_force(story: Story) -> None:
-    change = cut(story)
-    story.add("delete", "orders", {RETENTION: (DAY, None)})
-    story.add("create", "orders", {RETENTION: (None, DAY)})
-    reason = get_refusal(plan_undo(story, change, desired=CUT))
-    assert "apply run1 deleted the resource since; --force" in reason
+    for action, values, result in later:
+        story.add(action, "orders", {RETENTION: values}, result=result)
+    now = (declare_topic("orders", retention_ms=declared),)
+    assert f"{reason}; --force" in get_refusal(plan_undo(story, change, desired=now))
+    assert plan_undo(story, change, desired=now, force=True).edits == [RESTORED]
 
 
 def test_missing_manifest_is_refused(story: Story) -> None:
@@ -181,6 +164,9 @@ def test_creation_is_undone_by_tombstone(story: Story) -> None:
     assert "deletionProtection prevents that" in found.notes[1]
     assert "no manifest declares it" in get_refusal(plan_undo(story, change))
     assert "already has `state: absent`" in plan_undo(story, change, desired=(absent("orders"),)).notes[0]
+    story.add("delete", "orders", {"partitions": (3, None)}, result=None)
+    reason = get_refusal(plan_undo(story, change, desired=CUT))
+    assert "apply run1 may have deleted it since; --force" in reason
 
 
 DELETED: Any = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}

@@ -2,7 +2,6 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -39,12 +38,6 @@ def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> Aud
     return open_journal(cluster, audit, plan, HEADER, "sha256:0", ALICE)
 
 
-def act_on(event: str, act: Callable[[], object]) -> Observer:
-    observer = Observer()
-    setattr(observer, event, lambda *_: act())
-    return observer
-
-
 def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, **options: Any) -> ApplyReport:
     return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, **options))
 
@@ -53,12 +46,10 @@ def test_intent_is_recorded_before_first_request(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan)
     seen: list[object] = []
-
-    def look() -> None:
-        seen.append((ends(entries_of(memory, journal.run)), list(memory.executed)))
-
-    report = carry_out(plan, memory, journal, observer=act_on("started", look))
-    assert seen == [({"a": None}, [])]
+    observer = Mock(spec=Observer)
+    observer.started = lambda _: seen.extend((ends(entries_of(memory, journal.run)), [*memory.executed]))
+    report = carry_out(plan, memory, journal, observer=observer)
+    assert seen == [{"a": None}, []]
     journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}
 
@@ -234,11 +225,24 @@ def test_recreation_in_doubt_took_place_if_another_topic_is_live(
     assert not trail.was_recreated_by(ORDERS, "run1")
 
 
-def test_recreation_ends_earlier_settings(story: Story) -> None:
-    """Somebody else deleted it in between."""
+def test_deletion_and_creation_end_earlier_settings(story: Story) -> None:
+    def values(path: str = RETENTION) -> list[object]:
+        return [setting.value for setting in Trail(story.entries).settings(ORDERS, path)]
+
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("create", "orders", {RETENTION: (None, DAY)})
-    assert [setting.value for setting in Trail(story.entries).settings(ORDERS, RETENTION)] == [DAY]
+    assert values() == [DAY], "somebody else deleted it in between"
+    story.add("delete", "orders", {RETENTION: (DAY, None)})
+    assert values() == []
+    assert Trail(story.entries).find_open(ORDERS, "delete") is None
+    created = story.add("create", "orders", {"partitions": (None, 1)})
+    story.add("update", "orders", {"partitions": (1, 2)})
+    assert values() == [None], "it was made without a value of its own"
+    assert values("partitions") == [2, 1]
+    assert values("replicationFactor") == [], "it was made with some, though none was asked for"
+    story.add("update", "orders", {RETENTION: (None, DAY)})
+    assert values() == [DAY, None]
+    assert not Trail(story.entries).replaced_since(ORDERS, created.at)
 
 
 def test_changes_on_other_cluster_are_ignored(tmp_path: Path) -> None:

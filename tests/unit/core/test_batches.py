@@ -66,3 +66,4 @@ def test_batches_pass_controller_limit() -> None:
     assert len(made) == 3
     assert max(sum(operation.weight for operation in batch) for batch in made) <= MAX_WEIGHT
     assert list(batches([])) == []
+    assert [*map(len, batches([DeleteTopic(REF, "id")] * 6, 2))] == [2, 2, 2]

@@ -105,10 +105,13 @@ def test_cluster_with_other_id_is_refused(memory: MemoryCluster) -> None:
         (Part.TRANSACTIONS, {"KF311": True}),
         (Part.THROTTLES, {"KF313": False}),
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
+        (Part.LOG_DIRS, {"KF310": False}),
     ],
 )
 def test_unreadable_part_is_unchecked_rule(memory: MemoryCluster, part: Part, told: dict[str, bool]) -> None:
-    cluster = ailing(memory, unread={part: "denied"})
+    """A part that the cluster does not offer at all matters to nobody."""
+    offered = told != {"KF310": False}
+    cluster = ailing(memory, unread={part: "denied"}, not_offered=frozenset([] if offered else [part]))
     report = Examination().examine(cluster)
     assert {untold.code: untold.matters for untold in report.unchecked} == told
     assert {untold.what for untold in report.unchecked} == {f"{part}: denied"}
@@ -116,14 +119,6 @@ def test_unreadable_part_is_unchecked_rule(memory: MemoryCluster, part: Part, to
     # Whoever has not asked for the rule need not know.
     second = Examination(only=frozenset({"KF302"})).examine(cluster)
     assert (second.unchecked, second.verdict) == ((), HealthVerdict.HEALTHY)
-
-
-def test_unsupported_part_does_not_affect_verdict(memory: MemoryCluster) -> None:
-    why = "this cluster does not support DescribeLogDirs"
-    cluster = ailing(memory, unread={Part.LOG_DIRS: why}, not_offered=frozenset({Part.LOG_DIRS}))
-    report = Examination().examine(cluster)
-    assert report.unchecked == (UncheckedRule("KF310", f"{Part.LOG_DIRS}: {why}", matters=False),)
-    assert report.verdict is HealthVerdict.HEALTHY
 
 
 def test_invisible_declared_resources_are_unchecked(memory: MemoryCluster) -> None:
@@ -151,14 +146,19 @@ def test_hanging_transaction_is_found(memory: MemoryCluster) -> None:
     assert codes(Examination().examine(memory)) == []
 
 
-def test_unreadable_transactions_are_unchecked(memory: MemoryCluster) -> None:
-    denied = override(memory, open_transactions=fail(Unreachable("denied")))
-    report = Examination().examine(denied)
-    assert report.unchecked == (UncheckedRule("KF311", "open transactions: denied", matters=True),)
+@pytest.mark.parametrize(
+    ("method", "name", "untold"),
+    [("open_transactions", "open transactions", ["KF311"]), ("groups", "groups", ["KF307", "KF315"])],
+)
+def test_unreadable_transactions_or_groups_are_unchecked(
+    memory: MemoryCluster, method: str, name: str, untold: list[str]
+) -> None:
+    wanted = (group("g", members={"expected": 2}),)
+    cluster = override(memory, **{method: fail(PermissionDenied("denied"))})
+    report = Examination(wanted if method == "groups" else ()).examine(cluster)
+    assert report.findings == ()
+    assert report.unchecked == tuple(UncheckedRule(code, f"{name}: denied", matters=True) for code in untold)
     assert report.verdict is HealthVerdict.UNKNOWN
-    silent = override(ailing(memory, quorum=Quorum(None)), open_transactions=fail(Unreachable("asked")))
-    (unchecked,) = [item for item in Examination().examine(silent).unchecked if item.code == "KF311"]
-    assert unchecked.what.startswith("open transactions: ")
 
 
 def test_leftover_throttles_are_found_unless_replicas_move(memory: MemoryCluster) -> None:
@@ -171,26 +171,13 @@ def test_leftover_throttles_are_found_unless_replicas_move(memory: MemoryCluster
     assert codes(Examination().examine(memory)) == []
 
 
-def test_unreadable_groups_are_unchecked(memory: MemoryCluster) -> None:
-    cluster = override(memory, groups=fail(PermissionDenied("not authorised")))
-    report = Examination((group("g", members={"expected": 2}),)).examine(cluster)
-    assert report.findings == ()
-    for rule, code in zip(report.unchecked, ("KF307", "KF315"), strict=True):
-        assert rule == UncheckedRule(code, "groups: not authorised", matters=True)
-
-
 def test_missing_controller_prevents_group_requests(memory: MemoryCluster) -> None:
-    cluster = override(ailing(memory, quorum=Quorum(None)), groups=fail(Unreachable("asked")))
+    unasked = fail(AssertionError())
+    cluster = override(ailing(memory, quorum=Quorum(None)), groups=unasked, open_transactions=unasked)
     report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
-    assert {untold.code for untold in report.unchecked} == {
-        "KF306",
-        "KF307",
-        "KF311",
-        "KF313",
-        "KF314",
-        "KF315",
-    }
+    left = ("KF306", "KF307", "KF311", "KF313", "KF314", "KF315")
+    assert {untold.code for untold in report.unchecked} == {*left}
     assert cluster.readings == []
 
 

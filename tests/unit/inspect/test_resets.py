@@ -1,16 +1,25 @@
-"""Planning offset resets, on a cluster in memory."""
+"""Planning offset resets, on a cluster in memory, and CSV of offsets, as Kafka's own tool writes it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
-from kafkaform.core.errors import ClusterError, KafkaformError
+from kafkaform.core.errors import ClusterError, InvalidInput, KafkaformError
 from kafkaform.core.model import ResourceRef, Status, Update
 from kafkaform.core.offset_spec import Latest, parse_offset
 from kafkaform.core.plans import Plan
-from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
+from kafkaform.inspect.resets import (
+    Reset,
+    ResetRequest,
+    make_reset,
+    parse_topics,
+    read_offsets,
+    write_offsets,
+)
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, override
@@ -87,13 +96,20 @@ def test_unchanged_partitions_are_noted(cluster: MemoryCluster) -> None:
     assert notes(reset(cluster, "shift-by 1")) == [("KF438", message, suggestion)]
     # Whoever chooses partitions knows that there are others.
     assert notes(reset(cluster, "earliest", "a:0")) == []
+    planned = reset(cluster, "current")
+    assert (planned.plan.changes, planned.offsets) == ((), {("a", 0): 50, ("a", 1): 50})
+    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
 
 
-def test_partitions_missing_from_file_are_noted(cluster: MemoryCluster) -> None:
+def test_offsets_of_file_are_planned_and_missing_ones_noted(cluster: MemoryCluster) -> None:
     request = ResetRequest("g", offsets={("a", 0): 20})
-    ((code, message, suggestion),) = notes(make_reset(request, cluster, Settings(), None, NOW))
+    planned = make_reset(request, cluster, Settings(), None, NOW)
+    assert moves(planned.plan) == {"offsets.a:0": (50, 20)}
+    ((code, message, suggestion),) = notes(planned)
     assert (code, message.partition(" ")[0]) == ("KF438", "a:1-2")
     assert "`kafkaform reset g --to earliest --topic a:1-2`" in (suggestion or "")
+    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
+    assert moves(make_reset(request, cluster, Settings(), None, NOW).plan) == {"offsets.a:2": (None, 70)}
 
 
 @pytest.mark.parametrize(("place", "offset"), [("0", 10), ("999", 100), ("shift-by -99", 10)])
@@ -150,24 +166,17 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
-def test_group_at_target_needs_no_change(cluster: MemoryCluster) -> None:
-    planned = reset(cluster, "current")
-    assert planned.plan.changes == ()
-    assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
-    assert [code for code, _, _ in notes(planned)] == ["KF438", "KF439"]
-
-
-def test_offsets_of_file_are_planned(cluster: MemoryCluster) -> None:
-    request = ResetRequest("g", offsets={("a", 0): 50, ("a", 2): 70})
-    planned = make_reset(request, cluster, Settings(), None, NOW)
-    assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
-
-
-def test_forbidden_reset_is_refused(cluster: MemoryCluster) -> None:
+def test_reset_is_refused_if_forbidden_or_by_rule(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
     (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes
     assert change.status is Status.REFUSED
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
+    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
+    assert change.status is Status.REFUSED
+    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(
@@ -210,28 +219,16 @@ def test_reset_is_carried_out_once(cluster: MemoryCluster) -> None:
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
-def test_member_joined_since_plan_stops_reset(cluster: MemoryCluster) -> None:
-    plan = reset(cluster, "earliest", allow="destructive").plan
-    cluster.join("g")
-    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert first.result is Result.MOVED
-    assert "member" in first.message
-
-
-def test_log_trimmed_since_plan_fails_reset(cluster: MemoryCluster) -> None:
+def test_reset_that_no_longer_fits_is_not_carried_out(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
+    cluster.join("g")
+    (found,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert found.result is Result.MOVED
+    assert "member" in found.message
+    cluster.leave("g")
     cluster.expire("a", 0, 60)
-    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert first.result is Result.FAILED
+    assert apply_again(plan, cluster) == [Result.FAILED]
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
-
-
-def test_rule_error_refuses_reset(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
-    request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
-    (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
-    assert change.status is Status.REFUSED
-    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(
@@ -253,3 +250,35 @@ def test_topics_are_parsed(texts: tuple[str, ...], topics: dict[str, frozenset[i
 def test_invalid_topic_partitions_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="TOPIC:0,1,2"):
         parse_topics([text])
+
+
+PARTITIONS = st.tuples(st.text("abcXYZ019._-", min_size=1, max_size=20), st.integers(0, 10_000))
+
+
+@given(st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1), min_size=1))
+def test_offset_file_is_read_back(wanted: dict[tuple[str, int], int]) -> None:
+    assert read_offsets(write_offsets(wanted), "f.csv", "g") == wanted
+
+
+def test_offset_file_uses_kafka_format_and_locates_errors() -> None:
+    assert write_offsets({("b", 0): 7, ("a", 10): 1, ("a", 2): 0}) == "a,2,0\na,10,1\nb,0,7\n"
+    assert read_offsets("g,a,0,5\nh,a,0,9\n\n", "f.csv", "g") == {("a", 0): 5}
+    assert read_offsets('"a", 0 ,5\r\n', "f.csv", "g") == {("a", 0): 5}
+    assert problems("topic,partition,offset\na,0,5\na,0,6\na,-1,5\na,1\n") == [
+        "f.csv:1:1: is not an offset",
+        "f.csv:3:1: another offset for a:0",
+        "f.csv:4:1: is not an offset",
+        "f.csv:5:1: is not an offset",
+    ]
+    assert read_offsets("a,0,5\na,0,5\n", "f.csv", "g") == {("a", 0): 5}
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidInput) as caught:
+        read_offsets(text, "f.csv", "g")
+    return [f"{problem.location}: {problem.message}" for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "h,a,0,5\n"])
+def test_file_without_offset_of_group_is_refused(text: str) -> None:
+    assert problems(text) == ["f.csv:1:1: no offset of group g"]

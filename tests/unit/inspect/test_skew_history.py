@@ -31,12 +31,10 @@ def test_reports_of_cluster_and_topic_are_sorted_by_time(tmp_path: Path) -> None
     assert [entry.created_at[-3:-1] for entry in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
-
-
-def test_file_reports_are_separate_from_cluster_reports(tmp_path: Path) -> None:
-    keep_report(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}).reports
-    assert skew_folder.read_reports(tmp_path, None, {"a"}).reports
+    of_file = report(7, "a", cluster_id=None)
+    keep_report(folder, of_file)
+    assert skew_folder.read_reports(folder, "memory", {"a", "c"}) == found
+    assert [*skew_folder.read_reports(folder, None, {"a"}).reports] == [of_file]
 
 
 def test_kept_reports_are_not_overwritten(tmp_path: Path) -> None:

@@ -145,8 +145,10 @@ def test_field_in_doubt_needs_force(story: Story) -> None:
     assert "retention.ms: its result is not known" in reason
     forced = plan_undo(story, change, desired=now, force=True)
     assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
-    whole = story.add("update", "orders", both, result="failed", in_doubt=[*both])
-    assert "its result is not known" in get_refusal(plan_undo(story, whole, desired=now))
+    for result in ("failed", None):
+        whole = story.add("update", "orders", both, result=result, in_doubt=[*both])
+        assert "its result is not known" in get_refusal(plan_undo(story, whole, desired=now))
+        assert len(plan_undo(story, whole, desired=now, force=True).edits) == 2
 
 
 def test_incomplete_record_is_refused(story: Story) -> None:

@@ -176,6 +176,8 @@ def test_producers_of_late_records_are_named(cluster: MemoryCluster, monkeypatch
     assert [(p.id, p.partition, p.sequence) for p in succession.predecessor.producers] == [(4, ("old", 1), 0)]
     monkeypatch.setattr(cluster, "producers", lambda _: ProducerReading((), "no broker offers it"))
     assert follow(cluster).notes[0].endswith("no broker offers it")
+    cluster.commit("g", {("old", 0): 11, ("old", 1): 2, ("new", 0): 0})
+    assert follow(cluster).verdict is SuccessionVerdict.UNDER_WAY, "more records may come"
 
 
 def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:

@@ -28,7 +28,6 @@ from tests.support.skew.simulation import (
     add_sizes,
     compact_log,
     count_sample,
-    hot_key,
     spans,
     uniform,
     zipf,
@@ -48,7 +47,7 @@ def analysed_by(topic: SimulatedTopic, plan: SamplePlan) -> TopicResult:
 
 
 def test_larger_sample_reaches_requested_precision() -> None:
-    topic = add_sizes(hot_key(120_000, share=0.3))
+    topic = add_sizes(uniform(120_000, hot=0.3))
     first, plan = analyse_sample(topic, 3_000)
     precision = 0.008
     larger = plan_next_sample(first, plan, records=3_000, precision=precision)

@@ -19,8 +19,8 @@ from tests.support.skew.simulation import (
     build_topic,
     grow_topic,
     hash_keys,
-    lying,
     name_keys,
+    place_records,
     spread_over,
 )
 
@@ -138,7 +138,7 @@ def assert_between(increase: PartitionIncrease, at: float) -> None:
 def test_former_partitioner_has_ended(first: str, then: str, at: float, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     placed = np.where(at > PART, hash_codes(first, codes), hash_codes(then, codes)) % 12
-    result = analyse_topic(lying(placed, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(place_records(placed, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     facts = mix(result)
     assert facts.now == then
@@ -157,7 +157,7 @@ def test_two_current_partitioners_are_advised_to_agree(
     codes = uniform_codes(seed)
     second = (since <= PART) & (np.random.default_rng(seed + 99).random(RECORDS) < 0.4)
     at = np.where(second, hash_codes(then, codes), hash_codes(first, codes)) % 12
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(place_records(at, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     assert mix(result).now is None
     assert mix(result).last_part == mix(result).parts > 0
@@ -171,7 +171,7 @@ def test_two_current_partitioners_are_advised_to_agree(
 def test_each_fnv1a_variant_is_single_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
     """The three agree on half of the keys, and two of them on all keys where the count is a power of two."""
     codes = uniform_codes(seed)
-    topic = lying(hash_codes(by, codes) % partitions, codes, name_keys(KEYS), partitions)
+    topic = place_records(hash_codes(by, codes) % partitions, codes, name_keys(KEYS), partitions)
     result = analyse_topic(topic, records, seed)
     assert names(result) == ("balanced",), result.causes
     assert result.partitioners[by] == 1.0
@@ -191,7 +191,7 @@ def test_records_sent_to_fixed_partition_are_reported(
     codes = uniform_codes(seed)
     stray = np.random.default_rng(seed + 99).random(RECORDS) < share
     at = np.where(stray, partition, hash_codes(by, codes) % 12)
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(place_records(at, codes, name_keys(KEYS), 12), records, seed)
     assert mix(result).stray_partitions == (partition,)
     match = re.search(rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0])
     assert match is not None, result.advice
@@ -204,7 +204,9 @@ def test_records_sent_to_fixed_partition_are_reported(
 def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int) -> None:
     for by in PARTITIONERS:
         codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
-        result = analyse_topic(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
+        result = analyse_topic(
+            place_records(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed
+        )
         assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
         assert result.causes[0].placement is None
         assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
@@ -222,7 +224,7 @@ OWN: dict[str, Callable[[Int64s, int], Int64s]] = {
 @pytest.mark.parametrize("name", OWN)
 def test_custom_partitioner_is_neither_increase_nor_known(name: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
-    result = analyse_topic(lying(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(place_records(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
     assert "repartitioned" not in names(result), result.causes
     assert not [item for item in result.advice if "partitioner=" in item], result.advice
     if isinstance(result.causes[0].facts, MixedFacts):

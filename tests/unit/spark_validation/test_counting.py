@@ -23,7 +23,7 @@ from tests.support.skew.records import (
     samples,
     tally_records,
 )
-from tests.support.skew.simulation import NULL, add_sizes, compact_log, count_sample, null_keys, spans
+from tests.support.skew.simulation import NULL, add_sizes, compact_log, count_sample, spans, uniform
 
 
 @given(samples(), st.integers(1, 60))
@@ -50,7 +50,7 @@ def test_counts_do_not_depend_on_grouping(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("wanted", [10_000, 30_000])
 @pytest.mark.parametrize("batch_size", [100, 5_000], ids=["short runs", "long runs"])
 def test_window_counts_match_simulation(wanted: int, batch_size: int) -> None:
-    topic = add_sizes(compact_log(null_keys(30_000, 500, 3, share=0.1)))
+    topic = add_sizes(compact_log(uniform(30_000, 500, 3, null=0.1)))
     plan = plan_windows(spans(topic), records=wanted, seed=1)
     records = []
     for window in plan.windows:

@@ -30,16 +30,11 @@ from tests.support.skew.simulation import (
     clean_log,
     compact_log,
     counted_by_offsets,
-    few_keys,
     hash_keys,
-    hot_key,
     hot_over_time,
-    lying,
-    mixed_partitioners,
+    misdate_records,
     name_keys,
-    null_keys,
-    out_of_turn,
-    repartition,
+    place_records,
     spread_over,
     uniform,
     zipf,
@@ -83,31 +78,31 @@ def murmur2_of(codes: npt.ArrayLike) -> Int64s:
 
 KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
     "uniform": (lambda n, seed: uniform(n, KEYS, seed=seed), "balanced"),
-    "one key of 30 %": (lambda n, seed: hot_key(n, KEYS, seed=seed), "hot_keys"),
-    "10 keys on 12 partitions": (lambda n, seed: few_keys(n, seed=seed), "few_keys"),
-    "no keys": (lambda n, seed: null_keys(n, KEYS, share=1.0, seed=seed), "null_keys"),
-    "half null keys": (lambda n, seed: null_keys(n, KEYS, share=0.5, seed=seed), "null_keys"),
-    "mixed 50:50": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.5, seed=seed), "mixed_partitioners"),
-    "mixed 90:10": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.1, seed=seed), "mixed_partitioners"),
-    "mixed 10:90": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.9, seed=seed), "mixed_partitioners"),
+    "one key of 30 %": (lambda n, seed: uniform(n, KEYS, hot=0.3, seed=seed), "hot_keys"),
+    "10 keys on 12 partitions": (lambda n, seed: uniform(n, 10, seed=seed), "few_keys"),
+    "no keys": (lambda n, seed: uniform(n, KEYS, null=1.0, seed=seed), "null_keys"),
+    "half null keys": (lambda n, seed: uniform(n, KEYS, null=0.5, seed=seed), "null_keys"),
+    "mixed 50:50": (lambda n, seed: uniform(n, KEYS, crc32=0.5, seed=seed), "mixed_partitioners"),
+    "mixed 90:10": (lambda n, seed: uniform(n, KEYS, crc32=0.1, seed=seed), "mixed_partitioners"),
+    "mixed 10:90": (lambda n, seed: uniform(n, KEYS, crc32=0.9, seed=seed), "mixed_partitioners"),
     "short bursts": (lambda n, seed: bursts(n, KEYS, seed=seed), "bursty"),
     "one burst": (lambda n, seed: bursts(n, KEYS, stretches=1, length=0.1, seed=seed), "bursty"),
-    "all by CRC32": (lambda n, seed: mixed_partitioners(n, KEYS, share=1.0, seed=seed), "balanced"),
-    "one key of 1 %": (lambda n, seed: hot_key(n, KEYS, share=0.01, seed=seed), "balanced"),
+    "all by CRC32": (lambda n, seed: uniform(n, KEYS, crc32=1.0, seed=seed), "balanced"),
+    "one key of 1 %": (lambda n, seed: uniform(n, KEYS, hot=0.01, seed=seed), "balanced"),
     "2,000 keys": (lambda n, seed: uniform(n, 2_000, seed=seed), "balanced"),
-    "30 keys": (lambda n, seed: few_keys(n, 30, seed=seed), "few_keys"),
-    "few null keys": (lambda n, seed: null_keys(n, KEYS, share=0.005, seed=seed), "balanced"),
-    "strays by CRC32": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.0005, seed=seed), "balanced"),
-    "only new records": (lambda n, seed: repartition(n, KEYS, at=0.0, seed=seed), "balanced"),
-    "only old records": (lambda n, seed: repartition(n, KEYS, at=1.0, seed=seed), "repartitioned"),
+    "30 keys": (lambda n, seed: uniform(n, 30, seed=seed), "few_keys"),
+    "few null keys": (lambda n, seed: uniform(n, KEYS, null=0.005, seed=seed), "balanced"),
+    "strays by CRC32": (lambda n, seed: uniform(n, KEYS, crc32=0.0005, seed=seed), "balanced"),
+    "only new records": (lambda n, seed: uniform(n, KEYS, before=6, at=0.0, seed=seed), "balanced"),
+    "only old records": (lambda n, seed: uniform(n, KEYS, before=6, at=1.0, seed=seed), "repartitioned"),
     "a faint burst": (
         lambda n, seed: bursts(n, KEYS, stretches=1, length=0.05, within=0.02, seed=seed), "balanced"),
     "uneven sizes": (lambda n, seed: add_sizes(uniform(n, KEYS, seed=seed), sigma=1.5), "balanced"),
-    "one partition": (lambda n, seed: hot_key(n, 100, 1, seed=seed), "balanced"),
+    "one partition": (lambda n, seed: uniform(n, 100, 1, hot=0.3, seed=seed), "balanced"),
     "a key since half-way": (
         lambda n, seed: hot_over_time(lambda at: np.where(at < 12, 0.0, 0.3), 24, n, seed=seed), "hot_keys"),
     "compacted": (lambda n, seed: compact_log(uniform(n, KEYS, seed=seed)), "balanced"),
-    "compacted, one key of 30 %": (lambda n, seed: compact_log(hot_key(n, KEYS, seed=seed)), "hot_keys"),
+    "compacted, one key of 30 %": (lambda n, seed: compact_log(uniform(n, KEYS, hot=0.3, seed=seed)), "hot_keys"),
     "compacted, one burst": (
         lambda n, seed: compact_log(bursts(n, KEYS, stretches=1, length=0.1, seed=seed)), "bursty"),
 }  # fmt: skip
@@ -210,7 +205,7 @@ def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
     }.get(kind, sticky)
     null &= (kind != "since half-way") | (np.arange(DAY) > DAY / 2)
     codes[null], at[null] = NULL, where[null]
-    return spread_over(lying(at, codes, name_keys(KEYS), 12))
+    return spread_over(place_records(at, codes, name_keys(KEYS), 12))
 
 
 @SEEDS
@@ -303,7 +298,7 @@ def move_record(hours: int, seed: int) -> SimulatedTopic:
 
 def misdate(share: float, by: float, partitions: int = 12) -> Callable[[int], SimulatedTopic]:
     """A share of the records has an event time of long before, or of the future."""
-    return lambda seed: out_of_turn(
+    return lambda seed: misdate_records(
         uniform(MANY, partitions=partitions, seed=seed), share=share, by=by, seed=seed
     )
 
@@ -334,7 +329,7 @@ def test_misleading_times_and_offsets_are_not_burst(name: str, seeds: range) -> 
 
 @pytest.mark.parametrize(("share", "by"), [(0.003, -0.03), (0.03, -0.1), (0.03, 0.1)])
 def test_burst_is_found_among_misdated_records(share: float, by: float) -> None:
-    topic = out_of_turn(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
+    topic = misdate_records(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
     for records in (FULL, SAMPLE):
         assert names(analyse_topic(topic, records))[0] == "bursty"
 

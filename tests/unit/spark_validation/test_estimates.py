@@ -16,7 +16,6 @@ from tests.support.skew.simulation import (
     build_topic,
     count_sample,
     draw_sample,
-    hot_key,
     name_keys,
     spans,
     uniform,
@@ -24,7 +23,7 @@ from tests.support.skew.simulation import (
 
 
 def test_hottest_key_is_first_with_hash_and_partition() -> None:
-    topic = hot_key(60_000, share=0.3)
+    topic = uniform(60_000, hot=0.3)
     counts, plan, _ = draw_sample(topic, records=6_000)
     first, *remaining = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]

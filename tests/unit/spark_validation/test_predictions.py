@@ -11,9 +11,9 @@ from tests.support.skew.simulation import (
     SimulatedTopic,
     draw_sample,
     hash_keys,
-    lying,
-    mixed_partitioners,
     name_keys,
+    place_records,
+    uniform,
 )
 
 RECORDS = 100_000
@@ -31,7 +31,7 @@ READ = pytest.mark.parametrize(
 
 
 def test_prediction_with_two_partitioners_keeps_partitioner_of_key() -> None:
-    topic = mixed_partitioners(RECORDS, KEYS)
+    topic = uniform(RECORDS, KEYS, crc32=0.4)
     counts, plan, _ = draw_sample(topic, records=FULL, candidates=(24,))
     assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
     mixture = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan))
@@ -43,7 +43,7 @@ def to_one_partition(partitions: int) -> SimulatedTopic:
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, RECORDS)
     at = hash_keys("murmur2", name_keys(KEYS))[codes] % partitions
-    return lying(np.where(random.random(RECORDS) < 0.3, 0, at), codes, name_keys(KEYS), partitions)
+    return place_records(np.where(random.random(RECORDS) < 0.3, 0, at), codes, name_keys(KEYS), partitions)
 
 
 def few_batches(partitions: int) -> SimulatedTopic:
@@ -53,7 +53,7 @@ def few_batches(partitions: int) -> SimulatedTopic:
     codes[random.random(RECORDS) < 0.8] = NULL
     at = hash_keys("murmur2", name_keys(KEYS))[codes] % partitions
     batch = random.integers(0, partitions, 25)[np.arange(RECORDS) * 25 // RECORDS]
-    return lying(np.where(codes == NULL, batch, at), codes, name_keys(KEYS), partitions)
+    return place_records(np.where(codes == NULL, batch, at), codes, name_keys(KEYS), partitions)
 
 
 @READ

@@ -8,15 +8,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.clusters.fixtures import Account, connect, grant_access, start_guarded
-from tests.support.skew.producers import create_topic
+from tests.support.skew.producers import create_topic, name_keys, send
 from tests.support.skew.sessions import RECORDS, count_topic, plan_topic, start_refused
 
 ROOT = Path(__file__).parents[2]
@@ -35,10 +35,7 @@ def test_unresponsive_master_is_unavailable(tmp_path: Path) -> None:
 
 def fill_topic(servers: str, topic: str) -> None:
     create_topic(servers, topic, 2)
-    producer = Producer({"bootstrap.servers": servers})
-    for number in range(RECORDS):
-        producer.produce(topic, key=str(number % 50), value="x", partition=number % 2)
-    assert producer.flush(30) == 0
+    send(servers, topic, name_keys(number % 50 for number in range(RECORDS)), partitions=cycle((0, 1)))
 
 
 def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:

@@ -102,7 +102,8 @@ KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
     "a key since half-way": (
         lambda n, seed: hot_over_time(lambda at: np.where(at < 12, 0.0, 0.3), 24, n, seed=seed), "hot_keys"),
     "compacted": (lambda n, seed: compact_log(uniform(n, KEYS, seed=seed)), "balanced"),
-    "compacted, one key of 30 %": (lambda n, seed: compact_log(uniform(n, KEYS, hot=0.3, seed=seed)), "hot_keys"),
+    "compacted, one key of 30 %": (
+        lambda n, seed: compact_log(uniform(n, KEYS, hot=0.3, seed=seed)), "hot_keys"),
     "compacted, one burst": (
         lambda n, seed: compact_log(bursts(n, KEYS, stretches=1, length=0.1, seed=seed)), "bursty"),
 }  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
+from spark_validation import kafka_source, measure
 from tests.support.clusters.fixtures import Account, connect, grant_access, start_guarded
 from tests.support.skew.producers import create_topic, name_keys, send
 from tests.support.skew.sessions import RECORDS, count_topic, plan_topic, start_refused
@@ -66,8 +67,6 @@ def test_password_is_in_no_plan(
     prefix: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from spark_validation import kafka_source, measure
-
     topic = f"{prefix}a"
     fill_topic(kafka_acl.bootstrap_servers, topic)
     kafka = client(kafka_acl.sasl_bootstrap_servers, account(f"TOPIC:{topic}:READ").properties)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,7 +11,15 @@ from spark_validation.analysis import AnalysisContext, LogFacts, ReaderGroup, an
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.hashing import Int64s
 from spark_validation.policy import judge
-from spark_validation.results import ArrivalPeriod, PartitionChange, SkewFinding, SkewLimits, TopicResult
+from spark_validation.results import (
+    ArrivalPeriod,
+    CauseFacts,
+    PartitionChange,
+    SkewCause,
+    SkewFinding,
+    SkewLimits,
+    TopicResult,
+)
 from tests.support.skew.simulation import (
     NULL,
     START_MS,
@@ -22,7 +30,6 @@ from tests.support.skew.simulation import (
     compact_log,
     counted_by_offsets,
     draw_sample,
-    empty,
     grow_topic,
     hash_keys,
     name_keys,
@@ -52,6 +59,18 @@ def analyse_topic(
     return analyse(
         name, counts, plan, layout, AnalysisContext(mode=mode, limits=limits or SkewLimits(), **context)
     )
+
+
+def name_causes(result: TopicResult) -> tuple[str, ...]:
+    return tuple(cause.name for cause in result.causes)
+
+
+Facts = TypeVar("Facts", bound=CauseFacts)
+
+
+def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
+    assert isinstance(cause.facts, kind), cause
+    return cause.facts
 
 
 KEYS = 1_000
@@ -306,7 +325,7 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     "one record": lambda: analyse_topic(build_topic([0], [b"k"], 6)),
     "no bytes": lambda: analyse_topic(build_topic(np.zeros(500, np.int64), [b""], 3, sizes=0)),
     "too little data": lambda: analyse_topic(uniform(200, 50)),
-    "empty": lambda: analyse_topic(empty()),
+    "empty": lambda: analyse_topic(build_topic([], [b"never"], 3)),
     "empty sample": lambda: analyse_topic(compact_log(uniform(MANY, KEYS), kept=0.0)),
     "compacted": lambda: analyse_topic(compact_log(uniform(MANY, KEYS)), log=LogFacts(compacted=None)),
     "compacted, keys withheld": _compacted_away,

@@ -302,10 +302,6 @@ def select_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
     return replace(topic, codes=codes, sizes=sizes, times=times)
 
 
-def empty(partitions: int = 3) -> SimulatedTopic:
-    return build_topic([], [b"never"], partitions)
-
-
 def add_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> SimulatedTopic:
     """The same records with log-normal sizes."""
     random = np.random.default_rng(seed)

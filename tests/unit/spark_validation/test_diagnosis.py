@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +8,8 @@ import pytest
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import EVEN_RATIO
 from spark_validation.hashing import Int64s
-from spark_validation.results import (
-    BurstFacts,
-    CauseFacts,
-    HotKeysFacts,
-    NullKeysFacts,
-    SkewCause,
-    TopicResult,
-)
-from tests.support.skew.analysis import FULL, analyse_topic
+from spark_validation.results import BurstFacts, HotKeysFacts, NullKeysFacts
+from tests.support.skew.analysis import FULL, analyse_topic, facts_of, name_causes
 from tests.support.skew.simulation import (
     DAY_MS,
     NULL,
@@ -58,18 +50,6 @@ SEEDS = pytest.mark.parametrize(
     ids=["one", "more"],
 )
 """What chance must not make of a topic is drawn once by day."""
-
-
-def names(result: TopicResult) -> tuple[str, ...]:
-    return tuple(cause.name for cause in result.causes)
-
-
-Facts = TypeVar("Facts", bound=CauseFacts)
-
-
-def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
-    assert isinstance(cause.facts, kind), cause
-    return cause.facts
 
 
 def murmur2_of(codes: npt.ArrayLike) -> Int64s:
@@ -134,7 +114,7 @@ def test_zipf_topic_is_diagnosed_by_true_ratio(s: float, partitions: int, many: 
         assert (ratio - without) / (ratio - 1) > 0.5
     for records in (FULL, many // 10):
         result = analyse_topic(topic, records, seed)
-        assert names(result) == (expected,), (ratio, result.causes)
+        assert name_causes(result) == (expected,), (ratio, result.causes)
 
 
 DAY = 48_000
@@ -172,7 +152,8 @@ def test_random_imbalance_of_many_keys_is_even(kind: str, partitions: int, seeds
         # Of a thousand partitions so many records are all.
         for records in (FULL, 8_000)[: 2 if partitions < 1_000 else 1]:
             result = analyse_topic(topic, records, seed)
-            assert (names(result), result.spread) == (("balanced",), "even"), (seed, records, result.causes)
+            assert name_causes(result) == ("balanced",), (seed, records, result.causes)
+            assert result.spread == "even"
             assert result.advice == ()
             by = max(result.by_records.max_mean_ratio.value, result.by_bytes.max_mean_ratio.value)
             assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
@@ -278,13 +259,13 @@ def test_keys_of_time_windows_are_not_bursts(
         log = LogFacts(count_between=counted_by_offsets(topic) if known else None)
         for records, draw in ((FULL, 0), (8_000, 0), (8_000, 1)):
             result = analyse_topic(topic, records, draw, log=log)
-            if records == FULL and names(result) == ("bursty",):
+            if records == FULL and name_causes(result) == ("bursty",):
                 # By chance, the largest keys of two windows in a row may lie on one partition: that is one.
                 burst = facts_of(result.causes[0], BurstFacts)
                 shares = share_between(topic, burst.start_ms, burst.end_ms)
                 assert shares[burst.partition or 0] >= 0.95 * burst.burst_share
             else:
-                assert names(result) == ("balanced",), (seed, records, draw)
+                assert name_causes(result) == ("balanced",), (seed, records, draw)
 
 
 def move_record(hours: int, seed: int) -> SimulatedTopic:
@@ -325,14 +306,14 @@ def test_misleading_times_and_offsets_are_not_burst(name: str, seeds: range) -> 
     for seed in seeds:
         topic = make(seed)
         for records in (FULL, sample):
-            assert "bursty" not in names(analyse_topic(topic, records, seed)), (seed, records)
+            assert "bursty" not in name_causes(analyse_topic(topic, records, seed)), (seed, records)
 
 
 @pytest.mark.parametrize(("share", "by"), [(0.003, -0.03), (0.03, -0.1), (0.03, 0.1)])
 def test_burst_is_found_among_misdated_records(share: float, by: float) -> None:
     topic = misdate_records(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
     for records in (FULL, SAMPLE):
-        assert names(analyse_topic(topic, records))[0] == "bursty"
+        assert name_causes(analyse_topic(topic, records))[0] == "bursty"
 
 
 def test_burst_among_many_partitions_is_found_with_fewer_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,9 +321,7 @@ def test_burst_among_many_partitions_is_found_with_fewer_points(monkeypatch: pyt
 
     def find(points: int) -> BurstFacts:
         monkeypatch.setattr("spark_validation.causes_burst.MAX_TIMELINE_POINTS", points)
-        facts = analyse_topic(topic, 24_000, partition_changes=tuple).causes[0].facts
-        assert isinstance(facts, BurstFacts)
-        return facts
+        return facts_of(analyse_topic(topic, 24_000, partition_changes=tuple).causes[0], BurstFacts)
 
     every, fewer = find(100_000), find(150)
     assert fewer.partition == every.partition
@@ -356,4 +335,4 @@ def test_burst_needs_offsets_by_time(known: bool) -> None:
     topic = bursts(MANY, KEYS, stretches=1, length=0.1)
     count = counted_by_offsets(topic) if known else lambda *_: None
     result = analyse_topic(topic, log=LogFacts(count_between=count))
-    assert ("bursty" in [cause.name for cause in result.causes]) is known
+    assert ("bursty" in name_causes(result)) is known

@@ -108,25 +108,25 @@ def test_connect_url_token_is_hidden() -> None:
     assert "s3cret" not in raised.value.message
 
 
-def test_missing_extra_names_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else name)
-    with (
-        pytest.raises(SparkMissing, match="not installed: pandas") as raised,
-        session.start(SessionSettings()),
-    ):
+@pytest.mark.parametrize(
+    ("missing", "remote", "reason", "package"),
+    [
+        ("pandas", None, "not installed: pandas", "kafkaform[spark]"),
+        (
+            "grpc",
+            "sc://127.0.0.1:1",
+            "Spark Connect needs grpcio",
+            f"pyspark[connect]=={metadata.version('pyspark')}",
+        ),
+    ],
+)
+def test_missing_package_is_named_with_its_installation(
+    monkeypatch: pytest.MonkeyPatch, missing: str, remote: str | None, reason: str, package: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else name)
+    with pytest.raises(SparkMissing, match=reason) as raised, session.start(SessionSettings(remote=remote)):
         pytest.fail("it started")
-    assert raised.value.hint == "`pip install 'kafkaform[spark]'`"
-
-
-def test_missing_spark_connect_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = session._installed
-    monkeypatch.setattr(session, "_installed", lambda name: name != "grpc" and found(name))
-    with (
-        pytest.raises(SparkMissing, match="Spark Connect needs grpcio") as raised,
-        session.start(SessionSettings(remote="sc://127.0.0.1:1")),
-    ):
-        pytest.fail("it started")
-    assert raised.value.hint == f"`pip install 'pyspark[connect]=={metadata.version('pyspark')}'`"
+    assert raised.value.hint == f"`pip install '{package}'`"
 
 
 def write_java(folder: Path, text: str) -> Path:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
 
@@ -39,10 +39,6 @@ def fill_topic(servers: str, topic: str) -> None:
     send(servers, topic, name_keys(number % 50 for number in range(RECORDS)), partitions=cycle((0, 1)))
 
 
-def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    return {**properties, "bootstrap.servers": servers}
-
-
 def test_progress_is_reported_and_thread_ends(
     spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +65,8 @@ def test_password_is_in_no_plan(
 ) -> None:
     topic = f"{prefix}a"
     fill_topic(kafka_acl.bootstrap_servers, topic)
-    kafka = client(kafka_acl.sasl_bootstrap_servers, account(f"TOPIC:{topic}:READ").properties)
+    properties = account(f"TOPIC:{topic}:READ").properties
+    kafka = {**properties, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
     assert int(count_topic(spark, topic, kafka).records.sum()) == READ
     read = plan_topic(topic)
     tasks = kafka_source.divide_into_tasks([read.plan], 2)
@@ -149,8 +146,8 @@ def test_run_artefacts_have_no_password(
     (out / "events").mkdir(parents=True)
 
     def login_of(user: str, password: str) -> dict[str, str]:
-        given = {**login, "sasl.username": user, "sasl.password": password}
-        return client(cluster.sasl_bootstrap_servers, given)
+        servers = cluster.sasl_bootstrap_servers
+        return {**login, "sasl.username": user, "sasl.password": password, "bootstrap.servers": servers}
 
     good, second = login_of("somebody", PASSWORD), login_of("nobody", PASSWORD + "2")
     wrong = login_of("somebody", PASSWORD + "3")

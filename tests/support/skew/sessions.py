@@ -54,14 +54,13 @@ def start_refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **
     return answer
 
 
-def count_topic(
-    spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
-) -> Any:
+def count_topic(spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None) -> Any:
     with report_progress(spark, on_progress):
-        (found,) = count_topics(spark, [plan_topic(topic, partitions)], kafka, slots=2)
+        (found,) = count_topics(spark, [plan_topic(topic)], kafka, slots=2)
     return found
 
 
-def plan_topic(topic: str, partitions: int = 2) -> Any:
-    plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
-    return CountedTopic(topic, plan, CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole))
+def plan_topic(topic: str) -> Any:
+    """Plan a sample of a topic of two partitions."""
+    plan = plan_windows([Span(number, 0, RECORDS // 2) for number in (0, 1)], records=80, seed=1)
+    return CountedTopic(topic, plan, CountsLayout(2, plan.replicates, plan.weights, plan.read_whole))

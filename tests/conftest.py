@@ -116,7 +116,7 @@ HEAVY = (
     "workflows/test_workflow_steps.py",
     "versions/test_journeys.py",
     "versions/test_vendors.py",
-    "unit/spark_validation/test_predictions.py",
+    "unit/spark_validation/test_estimates.py",
     "workflows/test_pull_request_attacks.py",
     "unit/spark_validation/test_diagnosis.py",
     "unit/spark_validation/test_causes_placement.py",

@@ -10,14 +10,13 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import confluent_kafka
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.core.values import replace
@@ -25,12 +24,14 @@ from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.kafka_client import OffsetReader
 from spark_validation.options import JobSettings
 from spark_validation.results import from_document
+from spark_validation.windows import Span
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, eventually
-from tests.support.skew.producers import create_topic, fill_topic, result_of
+from tests.support.skew.producers import create_topic, fill_topic, read_spans, result_of, send
 from tests.support.skew.spark_cluster import SHORT_LIVED_JAVA, spark_home, standalone
 
 ROOT = Path(__file__).parents[2]
+Driver: TypeAlias = subprocess.Popen[str]
 RECORDS = 9_000
 BEGIN = int(time.time() * 1000) - 3_600_000
 
@@ -58,7 +59,29 @@ with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
     result = run_topics(spark, [request], kafka, JobSettings(**job, what_if=(24,)))[topic]
 print(to_json(SkewReport("", None, None, "", (result,))))
 """
-"""A driver, which reads its master and its job from stdin."""
+"""A driver, which reads its master and its job from a file."""
+
+
+def start_driver(folder: Path, master: str, topic: str, spans: Sequence[Span], *job: Any) -> Driver:
+    rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
+    (folder / "job.json").write_text(json.dumps([master, topic, rows, *job]))
+    with (folder / "job.json").open() as file:
+        return subprocess.Popen(
+            [sys.executable, "-c", THROUGH_MASTER],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "EXECUTOR_JAVA": SHORT_LIVED_JAVA},
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def read_output(driver: Driver) -> tuple[str, str]:
+    """Return what a driver that succeeds writes to stdout and to stderr."""
+    out, errors = driver.communicate()
+    assert driver.returncode == 0, errors[-3000:]
+    return out, errors
 
 
 @pytest.mark.nightly(
@@ -85,17 +108,8 @@ def test_standalone_cluster_counts_as_local_session(
     cluster_folder = tmp_path / "cluster"
     (tmp_path / "policies.json").write_text(json.dumps({topic: {"maxPartitionRatio": 9}}))
     with standalone(cluster_folder, workers=2) as cluster:
-        rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
-        through_master = subprocess.run(
-            [sys.executable, "-c", THROUGH_MASTER],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "EXECUTOR_JAVA": SHORT_LIVED_JAVA},
-            input=json.dumps([cluster.url, topic, rows, kafka, {"records": 1200, "seed": 7}, None]),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert through_master.returncode == 0, through_master.stderr[-3000:]
+        driver = start_driver(tmp_path, cluster.url, topic, spans, kafka, {"records": 1200, "seed": 7}, None)
+        through_master = read_output(driver)
         submitted = _submit_as_documented(
             cluster.url, tmp_path, topic, "--records", "1200", "--seed", "7", "--what-if", "24"
         )
@@ -104,7 +118,7 @@ def test_standalone_cluster_counts_as_local_session(
         logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
     assert not cluster_folder.exists()
 
-    assert round_numbers(from_document(json.loads(through_master.stdout)).topics[0]) == round_numbers(local)
+    assert round_numbers(from_document(json.loads(through_master[0])).topics[0]) == round_numbers(local)
     report = from_document(json.loads((tmp_path / "skew" / "report.json").read_text()))
     (submitted_result,) = report.topics
     assert submitted_result.arrivals is not None
@@ -127,7 +141,7 @@ def test_standalone_cluster_counts_as_local_session(
     # spark-submit passes its script's stderr on as stdout.
     assert "note: group.id in" in submitted.stdout
     assert "Running task" in "".join(logs.values()), "the executors' logs are there to be looked at"
-    shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master.stderr]
+    shown = [*logs.values(), submitted.stdout, submitted.stderr, through_master[1]]
     assert not [text for text in shown if secret in text]
 
 
@@ -170,8 +184,6 @@ def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.C
     )  # fmt: skip
 
 
-# --- a worker is lost ------------------------------------------------------------------------------
-
 MANY = 240_000
 MANY_TASKS = (5_000, 1_000)
 """The most and the fewest records of a task, so that there are many."""
@@ -184,36 +196,24 @@ def test_killed_worker_changes_no_result(
 ) -> None:
     """The spans of the lost worker are read again by the other one, and counted once."""
     topic, properties = f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}
-    produce_hot(kafka.bootstrap_servers, topic)
-    spans = OffsetReader(properties).spans([topic])[0][topic]
+    create_topic(kafka.bootstrap_servers, topic, 4)
+    keys = (b"key-%d" % (number % 7_919) if number % 10 else b"hot" for number in range(MANY))
+    send(kafka.bootstrap_servers, topic, keys)
+    spans = read_spans(kafka.bootstrap_servers, topic)
     local = result_of(spark, topic, spans, properties, JobSettings(full=True, what_if=(24,)))
     assert local.sample.records == MANY
 
     with standalone(tmp_path / "cluster", workers=2) as cluster:
-        rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
-        driver = subprocess.Popen(
-            [sys.executable, "-c", THROUGH_MASTER],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "EXECUTOR_JAVA": SHORT_LIVED_JAVA},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert driver.stdin is not None
-        driver.stdin.write(json.dumps([cluster.url, topic, rows, properties, {"full": True}, MANY_TASKS]))
-        driver.stdin.close()
-        driver.stdin = None
+        driver = start_driver(tmp_path, cluster.url, topic, spans, properties, {"full": True}, MANY_TASKS)
         try:
             lost = eventually(
                 lambda: [w for w in cluster.workers if FINISHED.search(w.read_executor_log())], bool
             )[0]
             lost.process.kill()
-            out, errors = driver.communicate()
+            out, _ = read_output(driver)
         finally:
             driver.kill()
             driver.wait()
-        assert driver.returncode == 0, errors[-3000:]
         assert lost.process.wait() != 0
         (second,) = (worker for worker in cluster.workers if worker is not lost)
         before, after = (set(FINISHED.findall(worker.read_executor_log())) for worker in (lost, second))
@@ -223,24 +223,6 @@ def test_killed_worker_changes_no_result(
     assert before <= after, "what it had read was lost with it"
     (found,) = from_document(json.loads(out)).topics
     assert round_numbers(found) == round_numbers(local)
-
-
-def produce_hot(servers: str, topic: str) -> None:
-    """A tenth of the records of four partitions have one key."""
-    create_topic(servers, topic, 4)
-    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random", "linger.ms": 50})
-    for number in range(MANY):
-        key = "hot" if number % 10 == 0 else f"key-{number % 7_919}"
-        while True:
-            try:
-                producer.produce(topic, key=key, value="x" * 10)
-                break
-            except BufferError:  # more than librdkafka holds at a time
-                producer.poll(0.1)
-    assert producer.flush(60) == 0
-
-
-# --- executors without packages --------------------------------------------------------------------
 
 
 @pytest.mark.nightly("a Spark cluster and two drivers; that errors of Python are one line is a unit test")

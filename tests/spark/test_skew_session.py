@@ -7,16 +7,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
+from spark_validation import kafka_source, measure
 from tests.support.clusters.fixtures import Account, connect, grant_access, start_guarded
-from tests.support.skew.producers import create_topic
+from tests.support.skew.producers import create_topic, name_keys, send
 from tests.support.skew.sessions import RECORDS, count_topic, plan_topic, start_refused
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +36,7 @@ def test_unresponsive_master_is_unavailable(tmp_path: Path) -> None:
 
 def fill_topic(servers: str, topic: str) -> None:
     create_topic(servers, topic, 2)
-    producer = Producer({"bootstrap.servers": servers})
-    for number in range(RECORDS):
-        producer.produce(topic, key=str(number % 50), value="x", partition=number % 2)
-    assert producer.flush(30) == 0
-
-
-def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    return {**properties, "bootstrap.servers": servers}
+    send(servers, topic, name_keys(number % 50 for number in range(RECORDS)), partitions=cycle((0, 1)))
 
 
 def test_progress_is_reported_and_thread_ends(
@@ -69,11 +63,10 @@ def test_password_is_in_no_plan(
     prefix: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from spark_validation import kafka_source, measure
-
     topic = f"{prefix}a"
     fill_topic(kafka_acl.bootstrap_servers, topic)
-    kafka = client(kafka_acl.sasl_bootstrap_servers, account(f"TOPIC:{topic}:READ").properties)
+    properties = account(f"TOPIC:{topic}:READ").properties
+    kafka = {**properties, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
     assert int(count_topic(spark, topic, kafka).records.sum()) == READ
     read = plan_topic(topic)
     tasks = kafka_source.divide_into_tasks([read.plan], 2)
@@ -153,8 +146,8 @@ def test_run_artefacts_have_no_password(
     (out / "events").mkdir(parents=True)
 
     def login_of(user: str, password: str) -> dict[str, str]:
-        given = {**login, "sasl.username": user, "sasl.password": password}
-        return client(cluster.sasl_bootstrap_servers, given)
+        servers = cluster.sasl_bootstrap_servers
+        return {**login, "sasl.username": user, "sasl.password": password, "bootstrap.servers": servers}
 
     good, second = login_of("somebody", PASSWORD), login_of("nobody", PASSWORD + "2")
     wrong = login_of("somebody", PASSWORD + "3")

@@ -5,42 +5,37 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.inspect.skew_analysis import read_spans
+from kafkaform.inspect import skew_analysis
 from kafkaform.inspect.skew_input import read_logs
+from spark_validation import submit
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import SpansNow, TopicRequest, run_topics
 from spark_validation.kafka_client import OffsetReader
 from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, SkewVerdict, TopicResult, from_document
-from spark_validation.submit import _read_spans as _read_submitted
-from spark_validation.submit import parse_arguments
 from spark_validation.windows import Span
 from tests.support.clusters.fixtures import remove_topics
 from tests.support.clusters.topics import delete_records
-from tests.support.skew.producers import create_topic, fill_topic, result_of
+from tests.support.skew.producers import create_topic, fill_topic, name_keys, read_spans, result_of, send
 
-ROOT = Path(__file__).parents[2]
 RECORDS = 9_000
 PARTITIONS = 3
 BEGIN = int(time.time() * 1000) - 3_600_000
 
 
-# --- the job ---------------------------------------------------------------------------------------
-
-
 def test_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCluster, prefix: str) -> None:
-    topic = f"{prefix}a"
-    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
-    spans, properties = spans_read(kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
+    topic, servers = f"{prefix}a", kafka.bootstrap_servers
+    fill_topic(servers, topic, RECORDS, BEGIN)
+    spans, properties = read_spans(servers, topic), {"bootstrap.servers": servers}
     readings = []
 
     def spans_now(topics: Sequence[str]) -> dict[str, list[Span]]:
@@ -68,16 +63,16 @@ def test_topic_recreated_during_job_fails(
     fill_topic(servers, topic, RECORDS, BEGIN)
     reader = OffsetReader({"bootstrap.servers": servers})
     logs = read_logs(real_cluster, {topic: PARTITIONS}, BEGIN + 3_600_000)
-    check: SpansNow = partial(_read_submitted, reader, reader.topic_ids([topic]))
+    check: SpansNow = partial(submit._read_spans, reader, reader.topic_ids([topic]))
     if by == "kafkaform":
-        check = partial(read_spans, real_cluster, logs)
+        check = partial(skew_analysis.read_spans, real_cluster, logs)
 
     def spans_now(topics: Sequence[str]) -> Mapping[str, Sequence[Span] | SkewError]:
         remove_topics(servers, topic)
         create_topic(servers, topic, partitions)
         return check(topics)
 
-    request = TopicRequest(topic, spans_read(kafka, topic), SkewLimits())
+    request = TopicRequest(topic, read_spans(servers, topic), SkewLimits())
     settings = JobSettings(full=True)
     found = run_topics(spark, [request], {"bootstrap.servers": servers}, settings, spans_now=check)
     assert isinstance(found[topic], TopicResult), "nothing has happened yet"
@@ -87,19 +82,10 @@ def test_topic_recreated_during_job_fails(
     assert f"{topic} was deleted and made again" in error.message
 
 
-def spans_read(kafka: DevCluster, topic: str) -> list[Span]:
-    return OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}).spans([topic])[0][topic]
-
-
-# --- the report ------------------------------------------------------------------------------------
-
-
 def test_report_is_written_atomically(spark: SparkSession, tmp_path: Path) -> None:
-    from spark_validation.submit import write
-
     target = tmp_path / "new folder" / "report.json"
     for text in ("a longer text with ü", "short"):
-        write(spark, f"file:{target}", text)
+        submit.write(spark, f"file:{target}", text)
         assert target.read_text(encoding="utf-8") == text
         assert [path.name for path in target.parent.iterdir()] == ["report.json"]
 
@@ -107,8 +93,6 @@ def test_report_is_written_atomically(spark: SparkSession, tmp_path: Path) -> No
 def test_failed_write_leaves_the_older_report(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_validation import submit
-
     target = tmp_path / "report.json"
     submit.write(spark, str(target), "old")
 
@@ -124,8 +108,6 @@ def test_failed_write_leaves_the_older_report(
 def test_submit_errors_are_single_line(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
-    from spark_validation.submit import write_report
-
     fill_topic(kafka.bootstrap_servers, f"{prefix}a", RECORDS, BEGIN)
     server = ["--bootstrap-server", kafka.bootstrap_servers]
     good, out = [f"{prefix}a"], ["--out", str(tmp_path / "report.json")]
@@ -137,7 +119,7 @@ def test_submit_errors_are_single_line(
     ]
     for words, kind, message in cases:
         with pytest.raises(kind, match=message) as raised:
-            write_report(spark, parse_arguments(words))
+            submit.write_report(spark, submit.parse_arguments(words))
         assert "\n" not in raised.value.message
         assert raised.value.hint
     assert list(tmp_path.iterdir()) == []
@@ -147,16 +129,12 @@ def test_submitted_job_reports_written_records(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition with half of the records is trimmed to the others' size."""
-    from spark_validation import submit
-
     monkeypatch.setattr(submit, "_session", lambda: nullcontext(spark))
     topic, servers = f"{prefix}a", kafka.bootstrap_servers
     create_topic(servers, topic, PARTITIONS)
-    producer = Producer({"bootstrap.servers": servers})
-    for number in range(RECORDS):
-        partition = 0 if number % 2 else number // 2 % PARTITIONS
-        producer.produce(topic, b"v", b"k%d" % (number % 300), partition, timestamp=BEGIN + number)
-    assert producer.flush(60) == 0
+    partitions = (0 if number % 2 else number // 2 % PARTITIONS for number in range(RECORDS))
+    keys = name_keys(number % 300 for number in range(RECORDS))
+    send(servers, topic, keys, times=count(BEGIN), partitions=partitions)
     delete_records(servers, {(topic, 0): RECORDS // 2})
     target = tmp_path / "report.json"
     words = ["--bootstrap-server", servers, topic, "--records", "all", "--out", str(target)]
@@ -178,8 +156,6 @@ def test_policies_decide_the_exit_code(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from spark_validation import submit
-
     monkeypatch.setattr(submit, "_session", lambda: nullcontext(spark))
     topic = f"{prefix}a"
     fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)

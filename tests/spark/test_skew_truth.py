@@ -1,8 +1,6 @@
 """Analyses of topics are compared with the counts of a plain consumer."""
 
 import hashlib
-import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TypeAlias
@@ -12,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.errors import SkewError
-from spark_validation.figures import ratio
 from spark_validation.job import TopicRequest, run_topics
 from spark_validation.options import JobSettings
 from spark_validation.results import Estimate, RepartitionFacts, SkewLimits, TopicResult
@@ -26,8 +23,8 @@ from tests.support.skew.producers import (
     create_topic,
     make_scenes,
     messages,
+    read_spans,
     send,
-    spans,
 )
 
 SAMPLE = JobSettings(records=20_000, seed=1, show_keys=True, what_if=(24,))
@@ -66,7 +63,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
     @cache
     def results(settings: JobSettings) -> Mapping[str, TopicResult | SkewError]:
         topics = [scene.topic for scene in skewed.values()]
-        requests = [TopicRequest(topic, spans(servers, topic, PARTITIONS), SkewLimits()) for topic in topics]
+        requests = [TopicRequest(topic, read_spans(servers, topic), SkewLimits()) for topic in topics]
         return run_topics(spark, requests, {"bootstrap.servers": servers}, settings)
 
     def get_result(name: str, settings: JobSettings) -> TopicResult:
@@ -151,15 +148,6 @@ def test_sampled_partition_records_are_exact(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-def test_null_key_share_is_near_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
-    """Within twice its interval: producers send other batches in each run, and one of 20 intervals misses."""
-    truth = skewed["null"].truth.nulls.total() / RECORDS
-    for settings in (SAMPLE, FULL):
-        share = analysed("null", settings).null_key_share
-        assert 2 * share.low - share.value <= truth <= 2 * share.high - share.value
-        assert share.high - share.low < 0.2
-
-
 @pytest.mark.parametrize(
     ("name", "partitioner", "near"),
     [
@@ -202,33 +190,6 @@ def test_predicted_partition_counts_match_producers(
     assert sampled.byte_max_mean_ratio.low <= byte_ratio <= sampled.byte_max_mean_ratio.high
 
 
-@pytest.mark.parametrize(("name", "partitioner"), [("hot", "murmur2_random"), ("crc32-split", "consistent")])
-def test_salted_keys_have_promised_ratio(
-    analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, partitioner: str
-) -> None:
-    scene, servers = skewed[name], kafka.bootstrap_servers
-    result = analysed(name, FULL)
-    advice = next(sentence for sentence in result.advice if "suffixes" in sentence)
-    promised = re.search(r"the fullest then has ([0-9.]+) times the mean", advice)
-    assert promised is not None
-    suffixes = {
-        digest: itertools.cycle(re.findall(r"#\d+", listed))
-        for digest, listed in re.findall(r"([0-9a-f]{12}) into \d+ (?:salts )?\(([^)]*)\)", advice)
-    }
-    assert len(suffixes) == len(re.findall(r"\binto \d+", advice))
-
-    def salt_key(key: bytes) -> bytes:
-        salts = suffixes.get(hashlib.sha256(key).hexdigest()[:12])
-        return key + next(salts).encode() if salts else key
-
-    topic = scene.topic + ".salted"
-    create_topic(servers, topic, PARTITIONS)
-    send(servers, topic, map(salt_key, scene.truth.of_keys.elements()), partitioner)
-    then = consume_truth(servers, topic, PARTITIONS)
-    assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=0.006)
-    assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio
-
-
 def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
     """Return the offset of the newest record of each key."""
     times: dict[Key, int] = {}
@@ -238,19 +199,6 @@ def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
         if at >= times.get(key, 0):
             times[key], found[key] = at, message.partition()
     return found
-
-
-def test_late_key_has_peak(analysed: Analysed) -> None:
-    """It has all of its records in the last twentieth of the log."""
-    peak = 20
-    # Within the other partitions' windows the start of the burst is not seen: they seem to have more records
-    # in it than they had, and the key a smaller share. FULL finds 0.72 and 0.67 of the peak.
-    for settings, most in ((FULL, 1.0), (SAMPLE, 1.1)):
-        result = analysed("late-5", settings)
-        key = result.hot_keys[0]
-        assert key.key == "late"
-        assert 0.6 * peak < key.peak <= most * peak
-        assert f"up to {ratio(key.peak)} times its overall share" in " ".join(result.advice)
 
 
 def test_partition_increase_is_found_with_shared_keys(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,7 +11,15 @@ from spark_validation.analysis import AnalysisContext, LogFacts, ReaderGroup, an
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.hashing import Int64s
 from spark_validation.policy import judge
-from spark_validation.results import ArrivalPeriod, PartitionChange, SkewFinding, SkewLimits, TopicResult
+from spark_validation.results import (
+    ArrivalPeriod,
+    CauseFacts,
+    PartitionChange,
+    SkewCause,
+    SkewFinding,
+    SkewLimits,
+    TopicResult,
+)
 from tests.support.skew.simulation import (
     NULL,
     START_MS,
@@ -22,16 +30,10 @@ from tests.support.skew.simulation import (
     compact_log,
     counted_by_offsets,
     draw_sample,
-    empty,
-    few_keys,
     grow_topic,
     hash_keys,
-    hot_key,
-    lying,
-    mixed_partitioners,
     name_keys,
-    null_keys,
-    repartition,
+    place_records,
     uniform,
     zipf,
 )
@@ -59,6 +61,18 @@ def analyse_topic(
     )
 
 
+def name_causes(result: TopicResult) -> tuple[str, ...]:
+    return tuple(cause.name for cause in result.causes)
+
+
+Facts = TypeVar("Facts", bound=CauseFacts)
+
+
+def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
+    assert isinstance(cause.facts, kind), cause
+    return cause.facts
+
+
 KEYS = 1_000
 MANY = 80_000
 PART = np.arange(MANY) / MANY
@@ -82,7 +96,7 @@ def _place_by_two(first: str, then: str | None, which: Any) -> SimulatedTopic:
     """Keys placed by one partitioner, or by another where `which` is true: None for an unknown one."""
     codes = _codes()
     second = _hash_codes(then, codes) if then else codes
-    return lying(np.where(which, second, _hash_codes(first, codes)) % 12, codes, name_keys(KEYS), 12)
+    return place_records(np.where(which, second, _hash_codes(first, codes)) % 12, codes, name_keys(KEYS), 12)
 
 
 def _some(share: float) -> Any:
@@ -94,7 +108,7 @@ def _strays(partitions: Sequence[int], which: Any) -> SimulatedTopic:
     codes = _codes()
     at = _hash_codes("murmur2", codes) % 12
     at[which] = np.array(partitions)[np.arange(MANY) % len(partitions)][which]
-    return lying(at, codes, name_keys(KEYS), 12)
+    return place_records(at, codes, name_keys(KEYS), 12)
 
 
 def _strip_times(topic: SimulatedTopic) -> SimulatedTopic:
@@ -116,7 +130,7 @@ def _build_arrivals(topic: SimulatedTopic, **fields: Any) -> TopicArrivals:
 
 
 def _compacted_away() -> TopicResult:
-    topic = compact_log(hot_key(MANY, KEYS))
+    topic = compact_log(uniform(MANY, KEYS, hot=0.3))
     log = LogFacts(
         _build_arrivals(topic), compacted=True, keys_withheld="Compaction has reached the end of the log."
     )
@@ -140,7 +154,7 @@ def _build_with_periods() -> TopicResult:
 
 def _period_unknown() -> TopicResult:
     """The last hour was asked for, and a day is known within bounds."""
-    topic, limits = hot_key(MANY, KEYS), SkewLimits(max_partition_ratio=2.0)
+    topic, limits = uniform(MANY, KEYS, hot=0.3), SkewLimits(max_partition_ratio=2.0)
     counts = tuple(map(int, topic.records))
     reason = "offset 2 of partition 5 has a later time than the 3,914 records after it"
     most = tuple(count + 100 for count in counts)
@@ -155,7 +169,7 @@ def _period_unknown() -> TopicResult:
 
 def _bytes_unknown() -> TopicResult:
     """The partitions without a record of now had most of them."""
-    topic, limits = few_keys(MANY, 5), SkewLimits(max_partition_ratio=2.0, by="bytes")
+    topic, limits = uniform(MANY, 5), SkewLimits(max_partition_ratio=2.0, by="bytes")
     counts = tuple(20_000 + int(count) for count in topic.records)
     arrivals = replace(_build_arrivals(topic), counts=counts, ends=counts, kept_from=counts)
     result = analyse_topic(topic, limits=limits, log=LogFacts(arrivals))
@@ -165,7 +179,7 @@ def _bytes_unknown() -> TopicResult:
 def _build_judged() -> TopicResult:
     """A policy that is broken, with the finding of a rule and one limit within its interval."""
     limits = SkewLimits(max_partition_ratio=2.0, max_key_share=0.3, min_distinct_keys=2_000)
-    result = analyse_topic(hot_key(MANY, KEYS), 6_000, limits=limits)
+    result = analyse_topic(uniform(MANY, KEYS, hot=0.3), 6_000, limits=limits)
     judged = judge(result, limits)
     finding = SkewFinding("KF501", "error", judged.reasons[0], "split the hottest key, or raise the limit")
     return replace(result, policy=judged, findings=(finding,))
@@ -189,7 +203,7 @@ def place_by_prefix(partitions: int = 12) -> SimulatedTopic:
     codes = random.choice(40, MANY, p=shares / shares.sum()) + 40 * random.integers(0, KEYS // 40, MANY)
     keys = [f"tenant{number % 40}-{number}".encode() for number in range(KEYS)]
     at = _hash_codes("murmur2", codes, [key.split(b"-")[0] for key in keys]) % partitions
-    return lying(at, codes, keys, partitions)
+    return place_records(at, codes, keys, partitions)
 
 
 def _nulls_on(partition: int | None) -> SimulatedTopic:
@@ -198,7 +212,7 @@ def _nulls_on(partition: int | None) -> SimulatedTopic:
     at, null = _hash_codes("murmur2", codes) % 12, _some(0.33)
     at[null] = np.random.default_rng(1).integers(0, 12, MANY)[null] if partition is None else partition
     codes[null] = NULL
-    return lying(at, codes, name_keys(KEYS), 12)
+    return place_records(at, codes, name_keys(KEYS), 12)
 
 
 def _binary_keys() -> SimulatedTopic:
@@ -224,28 +238,28 @@ BETWEEN = replace(RECORDED, since_ms=START_MS + 20_000, until_ms=START_MS + 40_0
 
 SCENES: dict[str, Callable[[], TopicResult]] = {
     "balanced": lambda: analyse_topic(uniform(MANY, KEYS), 6_000),
-    "hot key": lambda: analyse_topic(hot_key(MANY, KEYS), 6_000, groups=GROUPS),
+    "hot key": lambda: analyse_topic(uniform(MANY, KEYS, hot=0.3), 6_000, groups=GROUPS),
     "hot keys": lambda: analyse_topic(zipf(MANY, KEYS, s=1.3), limits=SkewLimits(max_key_share=0.005)),
     "hot by bytes": lambda: analyse_topic(_heavy(_codes() == 7, 20_000)),
     "hot by records and by bytes": lambda: analyse_topic(_hot_by_both()),
     "a hot binary key": lambda: analyse_topic(_binary_keys()),
     "unique keys of uneven size": lambda: analyse_topic(_unique_keys()),
     "few keys by bytes": lambda: analyse_topic(
-        lying(IN_TURN, IN_TURN, name_keys(2), 2, sizes=700 - 400 * IN_TURN)
+        place_records(IN_TURN, IN_TURN, name_keys(2), 2, sizes=700 - 400 * IN_TURN)
     ),
     "many keys of uneven size": lambda: analyse_topic(_one_part_fuller()),
     "an empty key": lambda: analyse_topic(_empty_key()),
     "a key above its limit": lambda: analyse_topic(
-        hot_key(MANY, KEYS, share=0.01), limits=SkewLimits(max_key_share=0.006)
+        uniform(MANY, KEYS, hot=0.01), limits=SkewLimits(max_key_share=0.006)
     ),
-    "few keys": lambda: analyse_topic(few_keys(MANY)),
-    "one key": lambda: analyse_topic(few_keys(MANY, 1)),
-    "few keys of which more partitions help": lambda: analyse_topic(few_keys(MANY, 40, 9)),
-    "null keys": lambda: analyse_topic(null_keys(MANY, KEYS), 6_000),
-    "null keys alone": lambda: analyse_topic(null_keys(MANY, KEYS, share=1.0)),
+    "few keys": lambda: analyse_topic(uniform(MANY, 10)),
+    "one key": lambda: analyse_topic(uniform(MANY, 1)),
+    "few keys of which more partitions help": lambda: analyse_topic(uniform(MANY, 40, 9)),
+    "null keys": lambda: analyse_topic(uniform(MANY, KEYS, null=0.4), 6_000),
+    "null keys alone": lambda: analyse_topic(uniform(MANY, KEYS, null=1.0)),
     "null keys spread evenly": lambda: analyse_topic(_nulls_on(None)),
     "null keys on one partition": lambda: analyse_topic(_nulls_on(4), 6_000),
-    "mixed partitioners": lambda: analyse_topic(mixed_partitioners(MANY, KEYS), 6_000),
+    "mixed partitioners": lambda: analyse_topic(uniform(MANY, KEYS, crc32=0.4), 6_000),
     "mixed, without Java": lambda: analyse_topic(_place_by_two("crc32", "fnv1a", _some(0.4))),
     "mixed, with kafkajs": lambda: analyse_topic(_place_by_two("murmur2", "murmur2_kafkajs", _some(0.4))),
     "mixed until lately": lambda: analyse_topic(_place_by_two("crc32", "murmur2", PART > 0.5)),
@@ -254,38 +268,38 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
     ),
     "mixed, hot key": lambda: analyse_topic(build_topic(_codes(0.5), name_keys(KEYS), 12, crc32=_some(0.5))),
     "no known partitioner": lambda: analyse_topic(
-        lying(np.random.default_rng(0).integers(0, 12, MANY), _codes(), name_keys(KEYS), 12)
+        place_records(np.random.default_rng(0).integers(0, 12, MANY), _codes(), name_keys(KEYS), 12)
     ),
     "an unknown partitioner for some": lambda: analyse_topic(
         _place_by_two("murmur2", None, _some(0.4))
     ),
     "an own partitioner, uneven": lambda: analyse_topic(place_by_prefix()),
     "an own partitioner, many keys": lambda: analyse_topic(
-        lying(np.minimum(_codes() % 24, 11), _codes(), name_keys(KEYS), 12)
+        place_records(np.minimum(_codes() % 24, 11), _codes(), name_keys(KEYS), 12)
     ),
     "strays on one partition": lambda: analyse_topic(_strays([7], _some(0.3))),
     "strays on two partitions": lambda: analyse_topic(_strays([3, 7], _some(0.3))),
     "strays that ended": lambda: analyse_topic(_strays([0], _some(0.3) & (PART < 0.6))),
-    "all by CRC32": lambda: analyse_topic(mixed_partitioners(MANY, KEYS, share=1.0)),
-    "repartitioned": lambda: analyse_topic(repartition(MANY, KEYS), 6_000),
+    "all by CRC32": lambda: analyse_topic(uniform(MANY, KEYS, crc32=1.0)),
+    "repartitioned": lambda: analyse_topic(uniform(MANY, KEYS, before=6), 6_000),
     "repartitioned twice": lambda: analyse_topic(
         grow_topic("murmur2", _codes(), name_keys(KEYS), {0.3: 3, 0.6: 6, 1.1: 12})
     ),
     "repartitioned, CRC32": lambda: analyse_topic(
         grow_topic("crc32", _codes(), name_keys(KEYS), {0.5: 1, 1.1: 6})
     ),
-    "repartitioned, no times": lambda: analyse_topic(_out_of_order(repartition(MANY, KEYS))),
+    "repartitioned, no times": lambda: analyse_topic(_out_of_order(uniform(MANY, KEYS, before=6))),
     "repartitioned, recorded": lambda: analyse_topic(
-        _out_of_order(repartition(MANY, KEYS)), partition_changes=lambda: (RECORDED,)
+        _out_of_order(uniform(MANY, KEYS, before=6)), partition_changes=lambda: (RECORDED,)
     ),
     "repartitioned, recorded between": lambda: analyse_topic(
-        _out_of_order(repartition(MANY, KEYS)), partition_changes=lambda: (BETWEEN,)
+        _out_of_order(uniform(MANY, KEYS, before=6)), partition_changes=lambda: (BETWEEN,)
     ),
     "repartitioned, nothing since": lambda: analyse_topic(
-        lying(_hash_codes("murmur2", _codes()) % 6, _codes(), name_keys(KEYS), 12)
+        place_records(_hash_codes("murmur2", _codes()) % 6, _codes(), name_keys(KEYS), 12)
     ),
     "repartitioned, then another partitioner": lambda: analyse_topic(
-        lying(
+        place_records(
             np.where(PART < 0.5, _hash_codes("crc32", _codes()) % 6, _hash_codes("murmur2", _codes()) % 12),
             _codes(), name_keys(KEYS), 12,
         )
@@ -307,11 +321,11 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
         _strip_times(build_topic(np.where((PART > 0.2) & (PART < 0.23), 0, _codes()), name_keys(KEYS), 12))
     ),
     "few windows": lambda: analyse_topic(uniform(MANY, KEYS, 40), 2_000),
-    "one partition": lambda: analyse_topic(hot_key(MANY, 100, 1)),
+    "one partition": lambda: analyse_topic(uniform(MANY, 100, 1, hot=0.3)),
     "one record": lambda: analyse_topic(build_topic([0], [b"k"], 6)),
     "no bytes": lambda: analyse_topic(build_topic(np.zeros(500, np.int64), [b""], 3, sizes=0)),
     "too little data": lambda: analyse_topic(uniform(200, 50)),
-    "empty": lambda: analyse_topic(empty()),
+    "empty": lambda: analyse_topic(build_topic([], [b"never"], 3)),
     "empty sample": lambda: analyse_topic(compact_log(uniform(MANY, KEYS), kept=0.0)),
     "compacted": lambda: analyse_topic(compact_log(uniform(MANY, KEYS)), log=LogFacts(compacted=None)),
     "compacted, keys withheld": _compacted_away,
@@ -320,8 +334,8 @@ SCENES: dict[str, Callable[[], TopicResult]] = {
         log=LogFacts(_build_arrivals(abort_transactions(MANY, KEYS), transactional=True), compacted=True),
     ),
     "added and emptied partitions": lambda: analyse_topic(
-        few_keys(MANY), 600,
-        log=LogFacts(_build_arrivals(few_keys(MANY), since_ms=START_MS, added_from=8, emptied=(1, 3))),
+        uniform(MANY, 10), 600,
+        log=LogFacts(_build_arrivals(uniform(MANY, 10), since_ms=START_MS, added_from=8, emptied=(1, 3))),
     ),
     "only some records kept": _build_with_periods,
     "policy broken": _build_judged,

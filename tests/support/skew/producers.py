@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from kafkaform.cluster.protocol import Cluster
 from spark_validation.job import TopicRequest, run_topics
+from spark_validation.kafka_client import OffsetReader
 from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.windows import Span
@@ -156,18 +157,9 @@ def name_keys(numbers: Iterable[int]) -> list[Key]:
     return [b"order-%d" % number for number in numbers]
 
 
-def spans(servers: str, topic: str, partitions: int) -> list[Span]:
+def read_spans(servers: str, topic: str) -> list[Span]:
     """Read the offsets that a reader of committed records may see."""
-    settings = {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed"}
-    client: Any = Consumer(settings)
-    try:
-        ends = [
-            client.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_S)
-            for number in range(partitions)
-        ]
-    finally:
-        client.close()
-    return [Span(number, start, end) for number, (start, end) in enumerate(ends)]
+    return OffsetReader({"bootstrap.servers": servers}).spans([topic])[0][topic]
 
 
 def result_of(
@@ -360,18 +352,13 @@ def make_scenes(servers: str) -> Iterator[Mapping[str, Scene]]:
 def produce_keys(cluster: Cluster, servers: str, name: str, partitions: int, keys: list[str]) -> str:
     """Make a topic with a record of each key, where librdkafka's murmur2 puts it; return its name."""
     make_topic(cluster, name, partitions)
-    client = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
-    for key in keys:
-        client.produce(name, b"v" * 50, key=key.encode())
-        client.poll(0)
-    assert client.flush(TIMEOUT_S) == 0
+    send(servers, name, [key.encode() for key in keys])
     return name
 
 
 def fill_topic(servers: str, topic: str, records: int, begin_ms: int) -> None:
     """Make a topic of three partitions with records of 300 keys, a millisecond apart, by murmur2."""
     create_topic(servers, topic, 3)
-    client = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
-    for number in range(records):
-        client.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=begin_ms + number)
-    assert client.flush(TIMEOUT_S) == 0
+    send(
+        servers, topic, name_keys(number % 300 for number in range(records)), times=itertools.count(begin_ms)
+    )

@@ -179,9 +179,6 @@ def group(
     return GroupResult(name, assignor, tuple(held), max(item.share for item in held) * len(held))
 
 
-# --- topics ----------------------------------------------------------------------------------------
-
-
 def build_balanced(name: str = "orders.v1") -> TopicResult:
     """12 partitions, nearly equal, many keys."""
     weights = [100 + (number * 7) % 5 for number in range(12)]

@@ -6,10 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
+
+from spark_validation.job import report_progress
+from spark_validation.key_counts import CountsLayout
+from spark_validation.measure import CountedTopic, count_topics
+from spark_validation.windows import Span, plan_windows
 
 ROOT = Path(__file__).parents[3]
 RECORDS = 6_000
@@ -50,21 +54,13 @@ def start_refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **
     return answer
 
 
-def count_topic(
-    spark: "SparkSession", topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
-) -> Any:
-    from spark_validation.job import report_progress
-    from spark_validation.measure import count_topics
-
+def count_topic(spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None) -> Any:
     with report_progress(spark, on_progress):
-        (found,) = count_topics(spark, [plan_topic(topic, partitions)], kafka, slots=2)
+        (found,) = count_topics(spark, [plan_topic(topic)], kafka, slots=2)
     return found
 
 
-def plan_topic(topic: str, partitions: int = 2) -> Any:
-    from spark_validation.key_counts import CountsLayout
-    from spark_validation.measure import CountedTopic
-    from spark_validation.windows import Span, plan_windows
-
-    plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
-    return CountedTopic(topic, plan, CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole))
+def plan_topic(topic: str) -> Any:
+    """Plan a sample of a topic of two partitions."""
+    plan = plan_windows([Span(number, 0, RECORDS // 2) for number in (0, 1)], records=80, seed=1)
+    return CountedTopic(topic, plan, CountsLayout(2, plan.replicates, plan.weights, plan.read_whole))

@@ -152,10 +152,12 @@ def build_topic(
     hashed = np.where(np.asarray(crc32), by_crc32[codes], by_murmur2[codes])
     without = np.cumsum(codes == NULL) // sticky_batch
     sticky = random.integers(0, 2**31, size=int(without.max(initial=0)) + 1)[without]
-    return lying(np.where(codes == NULL, sticky, hashed) % counts, codes, keys, partitions, sizes=sizes)
+    return place_records(
+        np.where(codes == NULL, sticky, hashed) % counts, codes, keys, partitions, sizes=sizes
+    )
 
 
-def lying(
+def place_records(
     placed: Int64s,
     codes: npt.ArrayLike,
     keys: Sequence[bytes],
@@ -185,7 +187,7 @@ def grow_topic(
     """A partitioner places keys, on partition counts by the part of the log up to which they held."""
     part = np.arange(len(codes)) / len(codes)
     count = np.select([until > part for until in counts], [*counts.values()])
-    return lying(hash_keys(by, keys)[codes] % count, codes, keys, [*counts.values()][-1])
+    return place_records(hash_keys(by, keys)[codes] % count, codes, keys, [*counts.values()][-1])
 
 
 @cache
@@ -193,12 +195,43 @@ def name_keys(count: int) -> tuple[bytes, ...]:
     return tuple(f"customer-{number}".encode() for number in range(count))
 
 
+@lru_cache(8)
 def uniform(
-    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, seed: int = 0
+    records: int = 100_000,
+    keys: int = 5_000,
+    partitions: int = 12,
+    *,
+    hot: float = 0.0,
+    null: float = 0.0,
+    crc32: float = 0.0,
+    before: int = 0,
+    at: float = 0.5,
+    sticky_batch: int = STICKY_BATCH,
+    seed: int = 0,
 ) -> SimulatedTopic:
-    """Every key as likely as any other."""
+    """Keys are alike, and murmur2 places them; one of three shares makes some of the records others.
+
+    Args:
+        hot: The share of key 0.
+        null: The share of records without a key, which go to partitions in batches.
+        crc32: The share that CRC32 places.
+        before: The partition count of the first part of the records (`at`), where it was another one.
+    """
     random = np.random.default_rng(seed)
-    return build_topic(random.integers(0, keys, records), name_keys(keys), partitions, seed=seed)
+    codes, drawn = random.integers(hot > 0, keys, records), random.random(records)
+    codes[drawn < hot] = 0
+    codes[drawn < null] = NULL
+    earlier = before * (np.arange(records) < records * at)
+    counts = np.where(earlier > 0, earlier, partitions)
+    return build_topic(
+        codes,
+        name_keys(keys),
+        partitions,
+        counts=counts,
+        crc32=drawn < crc32,
+        sticky_batch=sticky_batch,
+        seed=seed,
+    )
 
 
 def zipf(
@@ -209,40 +242,6 @@ def zipf(
     weights = np.arange(1, keys + 1) ** -s
     codes = random.choice(keys, records, p=weights / weights.sum())
     return build_topic(codes, name_keys(keys), partitions, seed=seed)
-
-
-@lru_cache(8)
-def hot_key(
-    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.3, seed: int = 0
-) -> SimulatedTopic:
-    """Key 0 has a share of its own at all times; the others are uniform."""
-    random = np.random.default_rng(seed)
-    codes = random.integers(1, keys, records)
-    codes[random.random(records) < share] = 0
-    return build_topic(codes, name_keys(keys), partitions, seed=seed)
-
-
-def few_keys(
-    records: int = 100_000, keys: int = 10, partitions: int = 12, *, seed: int = 0
-) -> SimulatedTopic:
-    """Fewer keys than partitions, all alike."""
-    return uniform(records, keys, partitions, seed=seed)
-
-
-def null_keys(
-    records: int = 100_000,
-    keys: int = 5_000,
-    partitions: int = 12,
-    *,
-    share: float = 0.4,
-    sticky_batch: int = STICKY_BATCH,
-    seed: int = 0,
-) -> SimulatedTopic:
-    """A share of the records has no key, and goes to partitions in batches; the others are uniform."""
-    random = np.random.default_rng(seed)
-    codes = random.integers(0, keys, records)
-    codes[random.random(records) < share] = NULL
-    return build_topic(codes, name_keys(keys), partitions, sticky_batch=sticky_batch, seed=seed)
 
 
 def bursts(
@@ -262,9 +261,8 @@ def bursts(
     random = np.random.default_rng(seed)
     codes = random.integers(1, keys, records)
     long = round(records * length)
-    starts = np.sort(random.integers(0, records - stretches * long + 1, stretches)) + long * np.arange(
-        stretches
-    )
+    free = records - stretches * long + 1
+    starts = np.sort(random.integers(0, free, stretches)) + long * np.arange(stretches)
     bursting = np.zeros(records, dtype=bool)
     for start in starts:
         bursting[start : start + long] = True
@@ -294,7 +292,7 @@ def spread_over(topic: SimulatedTopic, hours: float = 24) -> SimulatedTopic:
     )
 
 
-def written_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
+def select_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
     """The records of a log from a time on."""
     newest = [times >= since_ms for times in topic.times]
     codes, sizes, times = (
@@ -302,38 +300,6 @@ def written_since(topic: SimulatedTopic, since_ms: int) -> SimulatedTopic:
         for arrays in (topic.codes, topic.sizes, topic.times)
     )
     return replace(topic, codes=codes, sizes=sizes, times=times)
-
-
-@lru_cache(8)
-def mixed_partitioners(
-    records: int = 100_000, keys: int = 5_000, partitions: int = 12, *, share: float = 0.4, seed: int = 0
-) -> SimulatedTopic:
-    """A share of the records is placed by CRC32, the others by murmur2; keys are uniform."""
-    random = np.random.default_rng(seed)
-    codes = random.integers(0, keys, records)
-    return build_topic(codes, name_keys(keys), partitions, crc32=random.random(records) < share, seed=seed)
-
-
-def repartition(
-    records: int = 100_000,
-    keys: int = 5_000,
-    partitions: int = 12,
-    *,
-    before: int = 6,
-    at: float = 0.5,
-    hot: float = 0.0,
-    seed: int = 0,
-) -> SimulatedTopic:
-    """The first part of the records was placed on fewer partitions; keys are uniform, but for a hot key 0."""
-    random = np.random.default_rng(seed)
-    counts = np.where(np.arange(records) < records * at, before, partitions)
-    codes = random.integers(0, keys, records)
-    codes[random.random(records) < hot] = 0
-    return build_topic(codes, name_keys(keys), partitions, counts=counts, seed=seed)
-
-
-def empty(partitions: int = 3) -> SimulatedTopic:
-    return build_topic([], [b"never"], partitions)
 
 
 def add_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> SimulatedTopic:
@@ -366,45 +332,36 @@ def clean_log(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
 
 
 def abort_transactions(
-    records: int = 100_000,
-    keys: int = 5_000,
-    partitions: int = 12,
-    *,
-    share: float = 0.6,
-    transaction: int = 100,
-    hot: float = 0.0,
-    seed: int = 0,
+    records: int, keys: int = 5_000, *, transaction: int = 100, hot: float = 0.0
 ) -> SimulatedTopic:
-    """A share of the transactions is aborted: those of a job that fails and retries, for a while, on one key.
+    """60 % of the transactions are aborted: those of a job that fails and retries, for a while, on one key.
 
     Offsets of aborted transactions have no record that a consumer gets. Keys are alike in what is committed,
     but for key 0, which has a share of it (`hot`).
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     codes = random.integers(1, keys, records)
     codes[random.random(records) < hot] = 0
     # The job fails for a while, works for a while: runs of transactions, of 25 on average.
     count = -(-records // transaction)
     turns = random.random(count) < 1.0 / 25
-    fails = (random.random(count) < share)[np.maximum.accumulate(np.where(turns, np.arange(count), 0))]
+    fails = (random.random(count) < 0.6)[np.maximum.accumulate(np.where(turns, np.arange(count), 0))]
     dropped = np.repeat(fails, transaction)[:records]
     codes[dropped] = keys - 1
-    topic = build_topic(codes, name_keys(keys), partitions, seed=seed)
+    topic = build_topic(codes, name_keys(keys), 12)
     return _remove_records(topic, [dropped[times - START_MS] for times in topic.times])
 
 
-def growing(
-    records: int = 100_000, keys: int = 20_000, partitions: int = 12, *, hot: float = 0.0, seed: int = 0
-) -> SimulatedTopic:
-    """New keys appear all the time: each record has one of those that there are until then, or key 0."""
-    random = np.random.default_rng(seed)
+def add_keys_over_time(records: int, keys: int = 20_000) -> SimulatedTopic:
+    """Each record has one of the keys that there are until then, or key 0, which has 1 % of all."""
+    random = np.random.default_rng(0)
     so_far = np.arange(1, records + 1) / records * keys
     codes = (random.random(records) * so_far).astype(np.int64)
-    codes[random.random(records) < hot] = 0
-    return build_topic(codes, name_keys(keys), partitions, seed=seed)
+    codes[random.random(records) < 0.01] = 0
+    return build_topic(codes, name_keys(keys), 12)
 
 
-def out_of_turn(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0) -> SimulatedTopic:
+def misdate_records(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0) -> SimulatedTopic:
     """The same log over ten hours, with a share of its records at other times than when they were written.
 
     `by` is a part of the ten hours: below 0 for event times of before, above for those of the future.

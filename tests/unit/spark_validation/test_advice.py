@@ -18,15 +18,13 @@ from tests.support.skew.simulation import (
     SimulatedTopic,
     build_topic,
     counted_by_offsets,
-    few_keys,
     grow_topic,
     hash_keys,
-    hot_key,
     hot_over_time,
-    lying,
     name_keys,
-    repartition,
-    written_since,
+    place_records,
+    select_since,
+    uniform,
     zipf,
 )
 
@@ -84,7 +82,7 @@ def spread_in_turn(topic: SimulatedTopic, key: bytes, partitions: list[int]) -> 
     at = hash_keys("murmur2", topic.keys)[codes] % topic.partitions
     own = np.flatnonzero(codes == topic.keys.index(key))
     at[own] = np.array(partitions)[np.arange(len(own)) % len(partitions)]
-    return lying(at, codes, topic.keys, topic.partitions, sizes=topic.all_sizes)
+    return place_records(at, codes, topic.keys, topic.partitions, sizes=topic.all_sizes)
 
 
 def read_promise(sentence: str) -> float:
@@ -98,13 +96,13 @@ def digests(topic: SimulatedTopic) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("make", "limits"),
     [
-        (lambda: hot_key(MANY, KEYS, 12, share=0.3), SkewLimits()),
-        (lambda: hot_key(MANY, KEYS, 12, share=0.3), SkewLimits(max_partition_ratio=2.0)),
-        (lambda: hot_key(MANY, KEYS, 24, share=0.15), SkewLimits(1.6, max_key_share=0.02)),
-        (lambda: hot_key(MANY, KEYS, 6, share=0.5), SkewLimits(max_partition_ratio=1.8)),
+        (lambda: uniform(MANY, KEYS, 12, hot=0.3), SkewLimits()),
+        (lambda: uniform(MANY, KEYS, 12, hot=0.3), SkewLimits(max_partition_ratio=2.0)),
+        (lambda: uniform(MANY, KEYS, 24, hot=0.15), SkewLimits(1.6, max_key_share=0.02)),
+        (lambda: uniform(MANY, KEYS, 6, hot=0.5), SkewLimits(max_partition_ratio=1.8)),
         (lambda: zipf(MANY, KEYS, s=1.0), SkewLimits()),
         (lambda: zipf(MANY, KEYS, s=1.3), SkewLimits(max_partition_ratio=2.5)),
-        (lambda: repartition(MANY, KEYS, hot=0.25), SkewLimits()),
+        (lambda: uniform(MANY, KEYS, before=6, hot=0.25), SkewLimits()),
     ],
 )
 def test_advised_salts_give_promised_ratio(make: Callable[[], SimulatedTopic], limits: SkewLimits) -> None:
@@ -225,7 +223,7 @@ def test_unexplained_producers_are_named_in_advice() -> None:
 
 
 def test_partition_count_lowering_ratio_is_advised_with_moved_keys() -> None:
-    result = analyse_topic(few_keys(MANY, 40, 9))
+    result = analyse_topic(uniform(MANY, 40, 9))
     now = result.by_records.max_mean_ratio.value
     better = WhatIf(18, Estimate(1.2, 1.1, 1.3), Estimate.exact(1.2), 0.5, Estimate.exact(0.52))
     worse = replace(better, partitions=36, max_mean_ratio=Estimate(1.6, 1.5, 1.7))
@@ -297,7 +295,7 @@ def test_advice_is_about_current_records(name: str, records: int, seed: int) -> 
         return
     (sentence,) = splits
     promised = read_promise(sentence)
-    again = written_since(topic, START_MS + int(began or 0) * HOUR)
+    again = select_since(topic, START_MS + int(began or 0) * HOUR)
     assert carried_out(again, read_salted_keys(sentence, digests(topic)), 12) == pytest.approx(
         promised, rel=0.07
     )

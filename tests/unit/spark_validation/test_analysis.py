@@ -1,10 +1,11 @@
-"""A topic's whole analysis, from counts to diagnosis and advice; its notes, and the shares of groups."""
+"""A topic's whole analysis: its samples, notes and groups, and its sentences in golden files."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from spark_validation import wording
 from spark_validation.analysis import (
@@ -21,14 +22,15 @@ from spark_validation.analysis import (
 )
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.key_counts import candidate_counts
-from spark_validation.results import SkewLimits, TopicResult
+from spark_validation.results import SkewLimits, TopicResult, to_json
 from spark_validation.windows import SamplePlan, plan_windows
+from tests.support.skew.analysis import SCENES, scene
+from tests.support.skew.samples import report
 from tests.support.skew.simulation import (
     SimulatedTopic,
     add_sizes,
     compact_log,
     count_sample,
-    hot_key,
     spans,
     uniform,
     zipf,
@@ -48,7 +50,7 @@ def analysed_by(topic: SimulatedTopic, plan: SamplePlan) -> TopicResult:
 
 
 def test_larger_sample_reaches_requested_precision() -> None:
-    topic = add_sizes(hot_key(120_000, share=0.3))
+    topic = add_sizes(uniform(120_000, hot=0.3))
     first, plan = analyse_sample(topic, 3_000)
     precision = 0.008
     larger = plan_next_sample(first, plan, records=3_000, precision=precision)
@@ -88,9 +90,6 @@ def test_reading_continues_until_requested_records_are_read(kept: float) -> None
     assert plan_next_sample(result, plan, records=3_000, precision=None) is None
     assert ENOUGH * wanted <= result.sample.records <= 1.5 * wanted
     assert result.sample.offsets == plan.records > result.sample.records
-
-
-# --- what members of a group get of a topic ---------------------------------------------------------
 
 
 SHARES = [0.4, 0.3, 0.1, 0.1, 0.1]
@@ -134,9 +133,6 @@ def test_partitions_are_assigned_once_and_evenly(assignor: str, partitions: int,
     assert max(counts) - min(counts) <= 1
 
 
-# --- what the counts show about the log -------------------------------------------------------------
-
-
 def list_notes(topic: SimulatedTopic, records: int = 6_000, log: LogFacts | None = None) -> list[str]:
     plan = plan_windows(spans(topic), records=records, seed=1)
     counts, _ = count_sample(topic, plan)
@@ -150,3 +146,26 @@ def test_transaction_markers_are_noted_if_offsets_are_counted() -> None:
     assert list_notes(topic, log=LogFacts(arrivals, compacted=True)) == [wording.MARKERS_COUNT]
     unread = LogFacts(replace(arrivals, transactional=None), compacted=None)
     assert list_notes(topic, log=unread) == [wording.CONFIGS_UNKNOWN]
+
+
+def test_scene_sentences_match_golden(golden: SnapshotAssertion) -> None:
+    lines = []
+    for name in SCENES:
+        result = scene(name)
+        lines.append(f"## {name}\n")
+        for cause in result.causes:
+            part = "" if cause.explains is None else f" ({cause.explains:.3f})"
+            lines.append(f"- {cause.name}{part}: {cause.evidence}")
+        lines += [f"- advice: {sentence}" for sentence in result.advice]
+        lines += [f"- note: {note}" for note in result.sample.notes]
+        if result.what_if_withheld:
+            lines.append(f"- no prediction: {result.what_if_withheld}")
+        if result.policy:
+            lines += [f"- {result.policy.status}: {reason}" for reason in result.policy.reasons]
+        lines.append("")
+        to_json(report(result))  # refuses what is not finite
+        for found in (result.distinct_keys, result.null_key_share, *(p.share for p in result.partitions)):
+            assert 0 <= found.low <= found.value <= found.high
+    text = "\n".join(lines)
+    assert text == golden(name="sentences.md")
+    assert "customer-" not in text, "it shows a key"

@@ -10,8 +10,8 @@ import pytest
 
 from spark_validation.hashing import PARTITIONERS, Int64s
 from spark_validation.key_counts import Bools, Floats
-from spark_validation.results import MixedFacts, PartitionIncrease, RepartitionFacts, TopicResult
-from tests.support.skew.analysis import FULL, analyse_topic
+from spark_validation.results import MixedFacts, PartitionIncrease, RepartitionFacts
+from tests.support.skew.analysis import FULL, analyse_topic, facts_of, name_causes
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
     START_MS,
@@ -19,8 +19,8 @@ from tests.support.skew.simulation import (
     build_topic,
     grow_topic,
     hash_keys,
-    lying,
     name_keys,
+    place_records,
     spread_over,
 )
 
@@ -39,22 +39,6 @@ CHANGES_PRODUCERS = re.compile(r"Set `partitioner|Configure |move all of them|Fi
 def seed(request: pytest.FixtureRequest) -> int:
     """Of the topic and of the sample."""
     return int(request.param)
-
-
-def mix(result: TopicResult) -> MixedFacts:
-    facts = result.causes[0].facts
-    assert isinstance(facts, MixedFacts), result.causes
-    return facts
-
-
-def repartition(result: TopicResult) -> RepartitionFacts:
-    facts = result.causes[0].facts
-    assert isinstance(facts, RepartitionFacts), result.causes
-    return facts
-
-
-def names(result: TopicResult) -> tuple[str, ...]:
-    return tuple(cause.name for cause in result.causes)
 
 
 def uniform_codes(seed: int) -> Int64s:
@@ -96,8 +80,8 @@ def find_increases(by: str, counts: dict[float, int], records: int, seed: int) -
     """Assert that the increases of a topic are found, and nothing else."""
     topic = grow_topic(by, uniform_codes(seed), name_keys(KEYS), counts)
     result = analyse_topic(topic, records, seed)
-    assert names(result) == ("repartitioned",), result.causes
-    increases = repartition(result).increases
+    assert name_causes(result) == ("repartitioned",), result.causes
+    increases = facts_of(result.causes[0], RepartitionFacts).increases
     assert [(item.earlier, item.later) for item in increases] == [*itertools.pairwise(counts.values())]
     assert not [sentence for sentence in result.advice if CHANGES_PRODUCERS.search(sentence)], result.advice
     assert result.what_if_withheld is None
@@ -138,9 +122,9 @@ def assert_between(increase: PartitionIncrease, at: float) -> None:
 def test_former_partitioner_has_ended(first: str, then: str, at: float, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     placed = np.where(at > PART, hash_codes(first, codes), hash_codes(then, codes)) % 12
-    result = analyse_topic(lying(placed, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(place_records(placed, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
-    facts = mix(result)
+    facts = facts_of(result.causes[0], MixedFacts)
     assert facts.now == then
     assert (facts.ended_after_ms or 0) <= START_MS + at * RECORDS <= (facts.ended_before_ms or 0)
     assert not re.search(r"\([^)]*\(", result.causes[0].evidence), result.causes[0].evidence
@@ -157,10 +141,11 @@ def test_two_current_partitioners_are_advised_to_agree(
     codes = uniform_codes(seed)
     second = (since <= PART) & (np.random.default_rng(seed + 99).random(RECORDS) < 0.4)
     at = np.where(second, hash_codes(then, codes), hash_codes(first, codes)) % 12
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(place_records(at, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
-    assert mix(result).now is None
-    assert mix(result).last_part == mix(result).parts > 0
+    facts = facts_of(result.causes[0], MixedFacts)
+    assert facts.now is None
+    assert facts.last_part == facts.parts > 0
     assert CHANGES_PRODUCERS.search(result.advice[0]), result.advice
     assert ("partitioner=murmur2_random" in result.advice[0]) == ({first, then} == {"murmur2", "crc32"})
 
@@ -171,9 +156,9 @@ def test_two_current_partitioners_are_advised_to_agree(
 def test_each_fnv1a_variant_is_single_partitioner(by: str, partitions: int, records: int, seed: int) -> None:
     """The three agree on half of the keys, and two of them on all keys where the count is a power of two."""
     codes = uniform_codes(seed)
-    topic = lying(hash_codes(by, codes) % partitions, codes, name_keys(KEYS), partitions)
+    topic = place_records(hash_codes(by, codes) % partitions, codes, name_keys(KEYS), partitions)
     result = analyse_topic(topic, records, seed)
-    assert names(result) == ("balanced",), result.causes
+    assert name_causes(result) == ("balanced",), result.causes
     assert result.partitioners[by] == 1.0
     assert result.causes[0].placement is not None
     assert result.partitioners[result.causes[0].placement.partitioner or "other"] == 1.0
@@ -191,12 +176,12 @@ def test_records_sent_to_fixed_partition_are_reported(
     codes = uniform_codes(seed)
     stray = np.random.default_rng(seed + 99).random(RECORDS) < share
     at = np.where(stray, partition, hash_codes(by, codes) % 12)
-    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
-    assert mix(result).stray_partitions == (partition,)
+    result = analyse_topic(place_records(at, codes, name_keys(KEYS), 12), records, seed)
+    assert facts_of(result.causes[0], MixedFacts).stray_partitions == (partition,)
     match = re.search(rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0])
     assert match is not None, result.advice
     assert float(match.group(1)) == pytest.approx(100 * share, rel=0.15)
-    assert "repartitioned" not in names(result)
+    assert "repartitioned" not in name_causes(result)
 
 
 @READ
@@ -204,8 +189,10 @@ def test_records_sent_to_fixed_partition_are_reported(
 def test_few_keys_do_not_identify_partitioner(keys: int, records: int, seed: int) -> None:
     for by in PARTITIONERS:
         codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
-        result = analyse_topic(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
-        assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
+        result = analyse_topic(
+            place_records(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed
+        )
+        assert not {"mixed_partitioners", "repartitioned"} & {*name_causes(result)}, result.causes
         assert result.causes[0].placement is None
         assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
@@ -222,11 +209,11 @@ OWN: dict[str, Callable[[Int64s, int], Int64s]] = {
 @pytest.mark.parametrize("name", OWN)
 def test_custom_partitioner_is_neither_increase_nor_known(name: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
-    result = analyse_topic(lying(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
-    assert "repartitioned" not in names(result), result.causes
+    result = analyse_topic(place_records(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
+    assert "repartitioned" not in name_causes(result), result.causes
     assert not [item for item in result.advice if "partitioner=" in item], result.advice
     if isinstance(result.causes[0].facts, MixedFacts):
-        assert [*mix(result).partitioner_shares] == ["other"]
+        assert [*facts_of(result.causes[0], MixedFacts).partitioner_shares] == ["other"]
     else:
         assert result.causes[0].placement is not None
 

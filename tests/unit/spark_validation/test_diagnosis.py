@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +8,8 @@ import pytest
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import EVEN_RATIO
 from spark_validation.hashing import Int64s
-from spark_validation.results import (
-    BurstFacts,
-    CauseFacts,
-    HotKeysFacts,
-    NullKeysFacts,
-    SkewCause,
-    TopicResult,
-)
-from tests.support.skew.analysis import FULL, analyse_topic
+from spark_validation.results import BurstFacts, HotKeysFacts, NullKeysFacts
+from tests.support.skew.analysis import FULL, analyse_topic, facts_of, name_causes
 from tests.support.skew.simulation import (
     DAY_MS,
     NULL,
@@ -30,16 +22,11 @@ from tests.support.skew.simulation import (
     clean_log,
     compact_log,
     counted_by_offsets,
-    few_keys,
     hash_keys,
-    hot_key,
     hot_over_time,
-    lying,
-    mixed_partitioners,
+    misdate_records,
     name_keys,
-    null_keys,
-    out_of_turn,
-    repartition,
+    place_records,
     spread_over,
     uniform,
     zipf,
@@ -65,49 +52,38 @@ SEEDS = pytest.mark.parametrize(
 """What chance must not make of a topic is drawn once by day."""
 
 
-def names(result: TopicResult) -> tuple[str, ...]:
-    return tuple(cause.name for cause in result.causes)
-
-
-Facts = TypeVar("Facts", bound=CauseFacts)
-
-
-def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
-    assert isinstance(cause.facts, kind), cause
-    return cause.facts
-
-
 def murmur2_of(codes: npt.ArrayLike) -> Int64s:
     return hash_keys("murmur2", name_keys(KEYS))[np.asarray(codes, dtype=np.int64)]
 
 
 KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
     "uniform": (lambda n, seed: uniform(n, KEYS, seed=seed), "balanced"),
-    "one key of 30 %": (lambda n, seed: hot_key(n, KEYS, seed=seed), "hot_keys"),
-    "10 keys on 12 partitions": (lambda n, seed: few_keys(n, seed=seed), "few_keys"),
-    "no keys": (lambda n, seed: null_keys(n, KEYS, share=1.0, seed=seed), "null_keys"),
-    "half null keys": (lambda n, seed: null_keys(n, KEYS, share=0.5, seed=seed), "null_keys"),
-    "mixed 50:50": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.5, seed=seed), "mixed_partitioners"),
-    "mixed 90:10": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.1, seed=seed), "mixed_partitioners"),
-    "mixed 10:90": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.9, seed=seed), "mixed_partitioners"),
+    "one key of 30 %": (lambda n, seed: uniform(n, KEYS, hot=0.3, seed=seed), "hot_keys"),
+    "10 keys on 12 partitions": (lambda n, seed: uniform(n, 10, seed=seed), "few_keys"),
+    "no keys": (lambda n, seed: uniform(n, KEYS, null=1.0, seed=seed), "null_keys"),
+    "half null keys": (lambda n, seed: uniform(n, KEYS, null=0.5, seed=seed), "null_keys"),
+    "mixed 50:50": (lambda n, seed: uniform(n, KEYS, crc32=0.5, seed=seed), "mixed_partitioners"),
+    "mixed 90:10": (lambda n, seed: uniform(n, KEYS, crc32=0.1, seed=seed), "mixed_partitioners"),
+    "mixed 10:90": (lambda n, seed: uniform(n, KEYS, crc32=0.9, seed=seed), "mixed_partitioners"),
     "short bursts": (lambda n, seed: bursts(n, KEYS, seed=seed), "bursty"),
     "one burst": (lambda n, seed: bursts(n, KEYS, stretches=1, length=0.1, seed=seed), "bursty"),
-    "all by CRC32": (lambda n, seed: mixed_partitioners(n, KEYS, share=1.0, seed=seed), "balanced"),
-    "one key of 1 %": (lambda n, seed: hot_key(n, KEYS, share=0.01, seed=seed), "balanced"),
+    "all by CRC32": (lambda n, seed: uniform(n, KEYS, crc32=1.0, seed=seed), "balanced"),
+    "one key of 1 %": (lambda n, seed: uniform(n, KEYS, hot=0.01, seed=seed), "balanced"),
     "2,000 keys": (lambda n, seed: uniform(n, 2_000, seed=seed), "balanced"),
-    "30 keys": (lambda n, seed: few_keys(n, 30, seed=seed), "few_keys"),
-    "few null keys": (lambda n, seed: null_keys(n, KEYS, share=0.005, seed=seed), "balanced"),
-    "strays by CRC32": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.0005, seed=seed), "balanced"),
-    "only new records": (lambda n, seed: repartition(n, KEYS, at=0.0, seed=seed), "balanced"),
-    "only old records": (lambda n, seed: repartition(n, KEYS, at=1.0, seed=seed), "repartitioned"),
+    "30 keys": (lambda n, seed: uniform(n, 30, seed=seed), "few_keys"),
+    "few null keys": (lambda n, seed: uniform(n, KEYS, null=0.005, seed=seed), "balanced"),
+    "strays by CRC32": (lambda n, seed: uniform(n, KEYS, crc32=0.0005, seed=seed), "balanced"),
+    "only new records": (lambda n, seed: uniform(n, KEYS, before=6, at=0.0, seed=seed), "balanced"),
+    "only old records": (lambda n, seed: uniform(n, KEYS, before=6, at=1.0, seed=seed), "repartitioned"),
     "a faint burst": (
         lambda n, seed: bursts(n, KEYS, stretches=1, length=0.05, within=0.02, seed=seed), "balanced"),
     "uneven sizes": (lambda n, seed: add_sizes(uniform(n, KEYS, seed=seed), sigma=1.5), "balanced"),
-    "one partition": (lambda n, seed: hot_key(n, 100, 1, seed=seed), "balanced"),
+    "one partition": (lambda n, seed: uniform(n, 100, 1, hot=0.3, seed=seed), "balanced"),
     "a key since half-way": (
         lambda n, seed: hot_over_time(lambda at: np.where(at < 12, 0.0, 0.3), 24, n, seed=seed), "hot_keys"),
     "compacted": (lambda n, seed: compact_log(uniform(n, KEYS, seed=seed)), "balanced"),
-    "compacted, one key of 30 %": (lambda n, seed: compact_log(hot_key(n, KEYS, seed=seed)), "hot_keys"),
+    "compacted, one key of 30 %": (
+        lambda n, seed: compact_log(uniform(n, KEYS, hot=0.3, seed=seed)), "hot_keys"),
     "compacted, one burst": (
         lambda n, seed: compact_log(bursts(n, KEYS, stretches=1, length=0.1, seed=seed)), "bursty"),
 }  # fmt: skip
@@ -138,7 +114,7 @@ def test_zipf_topic_is_diagnosed_by_true_ratio(s: float, partitions: int, many: 
         assert (ratio - without) / (ratio - 1) > 0.5
     for records in (FULL, many // 10):
         result = analyse_topic(topic, records, seed)
-        assert names(result) == (expected,), (ratio, result.causes)
+        assert name_causes(result) == (expected,), (ratio, result.causes)
 
 
 DAY = 48_000
@@ -176,7 +152,8 @@ def test_random_imbalance_of_many_keys_is_even(kind: str, partitions: int, seeds
         # Of a thousand partitions so many records are all.
         for records in (FULL, 8_000)[: 2 if partitions < 1_000 else 1]:
             result = analyse_topic(topic, records, seed)
-            assert (names(result), result.spread) == (("balanced",), "even"), (seed, records, result.causes)
+            assert name_causes(result) == ("balanced",), (seed, records, result.causes)
+            assert result.spread == "even"
             assert result.advice == ()
             by = max(result.by_records.max_mean_ratio.value, result.by_bytes.max_mean_ratio.value)
             assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
@@ -210,7 +187,7 @@ def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
     }.get(kind, sticky)
     null &= (kind != "since half-way") | (np.arange(DAY) > DAY / 2)
     codes[null], at[null] = NULL, where[null]
-    return spread_over(lying(at, codes, name_keys(KEYS), 12))
+    return spread_over(place_records(at, codes, name_keys(KEYS), 12))
 
 
 @SEEDS
@@ -282,13 +259,13 @@ def test_keys_of_time_windows_are_not_bursts(
         log = LogFacts(count_between=counted_by_offsets(topic) if known else None)
         for records, draw in ((FULL, 0), (8_000, 0), (8_000, 1)):
             result = analyse_topic(topic, records, draw, log=log)
-            if records == FULL and names(result) == ("bursty",):
+            if records == FULL and name_causes(result) == ("bursty",):
                 # By chance, the largest keys of two windows in a row may lie on one partition: that is one.
                 burst = facts_of(result.causes[0], BurstFacts)
                 shares = share_between(topic, burst.start_ms, burst.end_ms)
                 assert shares[burst.partition or 0] >= 0.95 * burst.burst_share
             else:
-                assert names(result) == ("balanced",), (seed, records, draw)
+                assert name_causes(result) == ("balanced",), (seed, records, draw)
 
 
 def move_record(hours: int, seed: int) -> SimulatedTopic:
@@ -303,7 +280,7 @@ def move_record(hours: int, seed: int) -> SimulatedTopic:
 
 def misdate(share: float, by: float, partitions: int = 12) -> Callable[[int], SimulatedTopic]:
     """A share of the records has an event time of long before, or of the future."""
-    return lambda seed: out_of_turn(
+    return lambda seed: misdate_records(
         uniform(MANY, partitions=partitions, seed=seed), share=share, by=by, seed=seed
     )
 
@@ -329,14 +306,14 @@ def test_misleading_times_and_offsets_are_not_burst(name: str, seeds: range) -> 
     for seed in seeds:
         topic = make(seed)
         for records in (FULL, sample):
-            assert "bursty" not in names(analyse_topic(topic, records, seed)), (seed, records)
+            assert "bursty" not in name_causes(analyse_topic(topic, records, seed)), (seed, records)
 
 
 @pytest.mark.parametrize(("share", "by"), [(0.003, -0.03), (0.03, -0.1), (0.03, 0.1)])
 def test_burst_is_found_among_misdated_records(share: float, by: float) -> None:
-    topic = out_of_turn(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
+    topic = misdate_records(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
     for records in (FULL, SAMPLE):
-        assert names(analyse_topic(topic, records))[0] == "bursty"
+        assert name_causes(analyse_topic(topic, records))[0] == "bursty"
 
 
 def test_burst_among_many_partitions_is_found_with_fewer_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,9 +321,7 @@ def test_burst_among_many_partitions_is_found_with_fewer_points(monkeypatch: pyt
 
     def find(points: int) -> BurstFacts:
         monkeypatch.setattr("spark_validation.causes_burst.MAX_TIMELINE_POINTS", points)
-        facts = analyse_topic(topic, 24_000, partition_changes=tuple).causes[0].facts
-        assert isinstance(facts, BurstFacts)
-        return facts
+        return facts_of(analyse_topic(topic, 24_000, partition_changes=tuple).causes[0], BurstFacts)
 
     every, fewer = find(100_000), find(150)
     assert fewer.partition == every.partition
@@ -360,4 +335,4 @@ def test_burst_needs_offsets_by_time(known: bool) -> None:
     topic = bursts(MANY, KEYS, stretches=1, length=0.1)
     count = counted_by_offsets(topic) if known else lambda *_: None
     result = analyse_topic(topic, log=LogFacts(count_between=count))
-    assert ("bursty" in [cause.name for cause in result.causes]) is known
+    assert ("bursty" in name_causes(result)) is known

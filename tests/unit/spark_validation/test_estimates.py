@@ -1,4 +1,4 @@
-"""Estimates of partitions, keys and distinct keys."""
+"""Estimates of keys, and predictions of other partition counts against the same records on these."""
 
 import hashlib
 from dataclasses import replace
@@ -9,22 +9,26 @@ import pytest
 from spark_validation import estimates
 from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.intervals import Weighting
+from spark_validation.predictions import what_if
 from spark_validation.results import Estimate
 from spark_validation.windows import plan_windows
+from tests.support.skew.analysis import FULL, analyse_topic, place_by_prefix
 from tests.support.skew.simulation import (
+    NULL,
     SimulatedTopic,
     build_topic,
     count_sample,
     draw_sample,
-    hot_key,
+    hash_keys,
     name_keys,
+    place_records,
     spans,
     uniform,
 )
 
 
 def test_hottest_key_is_first_with_hash_and_partition() -> None:
-    topic = hot_key(60_000, share=0.3)
+    topic = uniform(60_000, hot=0.3)
     counts, plan, _ = draw_sample(topic, records=6_000)
     first, *remaining = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]
@@ -47,9 +51,6 @@ def test_key_text_is_kept_only_on_request() -> None:
         "\\xff\x00",
     }
     assert {key.key for key in estimates.estimate_hot_keys(hidden, Weighting.from_plan(plan))} == {None}
-
-
-# --- the number of distinct keys of a topic ---------------------------------------------------------
 
 
 def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estimate, int]:
@@ -76,3 +77,69 @@ def test_zero_fraction_sample_has_finite_interval() -> None:
     counts, plan, _ = draw_sample(uniform(100_000, 5_000), records=10_000)
     found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
     assert counts.distinct < found.low < 5_000 < found.high < 20_000
+
+
+RECORDS = 100_000
+KEYS = 5_000
+SAMPLE = 10_000
+READ = pytest.mark.parametrize(
+    ("records", "seeds"),
+    [
+        (FULL, range(1)),
+        (SAMPLE, range(1)),
+        pytest.param(SAMPLE, range(1, 5), marks=pytest.mark.nightly("more samples")),
+    ],
+    ids=["full", "sample", "more samples"],
+)
+
+
+def test_prediction_with_two_partitioners_keeps_partitioner_of_key() -> None:
+    topic = uniform(RECORDS, KEYS, crc32=0.4)
+    counts, plan, _ = draw_sample(topic, records=FULL, candidates=(24,))
+    assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
+    mixture = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan))
+    assert analyse_topic(topic).what_if[1] == mixture
+
+
+def to_one_partition(partitions: int) -> SimulatedTopic:
+    """A producer sends 30 % of the records to partition 0 itself; murmur2 places the others."""
+    random = np.random.default_rng(0)
+    codes = random.integers(0, KEYS, RECORDS)
+    at = hash_keys("murmur2", name_keys(KEYS))[codes] % partitions
+    return place_records(np.where(random.random(RECORDS) < 0.3, 0, at), codes, name_keys(KEYS), partitions)
+
+
+def few_batches(partitions: int) -> SimulatedTopic:
+    """Of the records 80 % have no key, and go to partitions in 25 long batches."""
+    random = np.random.default_rng(3)
+    codes = random.integers(0, KEYS, RECORDS)
+    codes[random.random(RECORDS) < 0.8] = NULL
+    at = hash_keys("murmur2", name_keys(KEYS))[codes] % partitions
+    batch = random.integers(0, partitions, 25)[np.arange(RECORDS) * 25 // RECORDS]
+    return place_records(np.where(codes == NULL, batch, at), codes, name_keys(KEYS), partitions)
+
+
+@READ
+@pytest.mark.parametrize(
+    ("produced_on", "reason"),
+    [
+        (
+            place_by_prefix,
+            "% of the records with a key are on partitions that no known partitioner (murmur2, CRC32",
+        ),
+        (to_one_partition, "% of the records with a key are on partitions that no known partitioner"),
+        (few_batches, "cannot be predicted: they differ between partitions"),
+    ],
+)
+def test_invalid_prediction_is_withheld(produced_on: type, reason: str, records: int, seeds: range) -> None:
+    topic: SimulatedTopic = produced_on(12)
+    counts, plan, _ = draw_sample(topic, records=records, candidates=(24,))
+    promised = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
+    came_out = produced_on(24).ratio()
+    # It would have been far off; so it is not given.
+    assert came_out > promised.high + 0.5
+    for seed in seeds:
+        result = analyse_topic(topic, records, seed)
+        assert result.what_if == ()
+        assert reason in (result.what_if_withheld or "")
+        assert not [sentence for sentence in result.advice if "counts tried" in sentence]

@@ -1,15 +1,18 @@
-"""Intervals, and the standard errors they follow from."""
+"""Intervals and the standard errors they follow from; the imbalance of partitions."""
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_validation import intervals
+from spark_validation.imbalance import max_mean_ratio, measure_imbalance
 from spark_validation.intervals import ReplicatedTotals, Weighting
-from spark_validation.results import Estimate
+from spark_validation.results import Estimate, Imbalance
 from spark_validation.windows import Span, plan_windows
 
 
@@ -61,9 +64,6 @@ def test_interval_of_unseen_or_complete_share_has_bound() -> None:
     assert (every.value, every.low, every.high) == (1.0, 1.0 - none.high, 1.0)
 
 
-# --- totals and their standard errors from slices ---------------------------------------------------
-
-
 RANDOM = np.random.default_rng(5)
 
 
@@ -77,9 +77,6 @@ def test_standard_error_is_right_for_independent_slices() -> None:
 def test_single_step_is_not_noise() -> None:
     step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert float(step.noise) < float(step.deviation) / 5
-
-
-# --- variances of few degrees of freedom, and windows without a record ------------------------------
 
 
 def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]]]:
@@ -118,3 +115,49 @@ def test_errors_of_unseen_partitions_add_independently() -> None:
 def test_outliers_in_sparse_log_are_noise() -> None:
     step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert replace(step, sparse=True).noise == step.deviation
+
+
+def build_read_totals(*totals: float) -> ReplicatedTotals:
+    """Partitions that were read whole."""
+    return ReplicatedTotals.from_replicates(np.zeros((len(totals), 4)), np.array(totals), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("totals", "figures"),
+    [
+        ((5, 5, 5, 5), (1, 0, 0, 1, 4)),
+        ((0, 0, 8, 0), (4, math.sqrt(3), 3 / 4, 0, 1)),
+        ((7,), (1, 0, 0, 1, 1)),
+    ],
+    ids=["even", "as uneven as can be", "one partition"],
+)
+def test_figures_of_extreme_totals_are_exact(totals: tuple[int, ...], figures: tuple[float, ...]) -> None:
+    found = measure_imbalance(build_read_totals(*totals))
+    for estimate, figure in zip(astuple(found), figures, strict=True):
+        assert estimate == pytest.approx((figure, figure, figure), abs=1e-12)
+
+
+def test_zero_totals_have_no_imbalance() -> None:
+    assert {
+        getattr(measure_imbalance(build_read_totals(0, 0)), field.name) for field in fields(Imbalance)
+    } == {Estimate.exact(0.0)}
+    assert max_mean_ratio(build_read_totals(0, 0)) == Estimate.exact(0.0)
+
+
+@given(
+    st.integers(1, 40).flatmap(
+        lambda count: st.lists(
+            st.lists(st.integers(0, 10**9), min_size=4, max_size=4), min_size=count, max_size=count
+        )
+    )
+)
+def test_imbalance_figures_are_finite_and_in_range(replicates: list[list[int]]) -> None:
+    totals = ReplicatedTotals.from_replicates(
+        np.array(replicates, dtype=np.float64), np.zeros(len(replicates)), 0.1
+    )
+    found, most = measure_imbalance(totals), len(replicates)
+    ranges = {"max_mean_ratio": most, "cv": math.inf, "gini": 1, "entropy": 1, "effective_parallelism": most}
+    for name, high in ranges.items():
+        item: Estimate = getattr(found, name)
+        assert all(math.isfinite(number) for number in (item.value, item.low, item.high))
+        assert 0 <= item.low <= item.value <= item.high <= high * (1 + 1e-9), name

@@ -17,9 +17,9 @@ from tests.support.skew.simulation import (
     hot_over_time,
     name_keys,
     offsets_by_time,
+    select_since,
     spread_over,
     uniform,
-    written_since,
 )
 
 HOUR = 3_600_000
@@ -41,7 +41,7 @@ def test_newest_part_matches_written_records(topic: SimulatedTopic, records: int
     result = analyse_newest(topic, records, offsets=offsets)
     newest = result.now
     assert newest is not None
-    truth = written_since(topic, newest.since_ms)
+    truth = select_since(topic, newest.since_ms)
     # An hour has 2,000 of the records, too few for 12 partitions.
     assert START_MS + 21 * HOUR < newest.since_ms < START_MS + 22 * HOUR
     assert newest.record_ratio.value == pytest.approx(truth.ratio(), rel=1e-9 if offsets else 0.15)

@@ -19,15 +19,13 @@ from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
     abort_transactions,
+    add_keys_over_time,
     add_sizes,
     build_topic,
     bursts,
     clean_log,
     count_sample,
     draw_sample,
-    growing,
-    hot_key,
-    null_keys,
     spans,
     uniform,
     zipf,
@@ -109,17 +107,17 @@ TOPICS = {
     ),
     # 87 % of the offsets are empty: hardly any record in the old half, all of them in the newest part.
     "compacted": Sampled(
-        lambda: clean_log(hot_key(RECORDS, 8_000, share=0.02), dirty=0.06),
+        lambda: clean_log(uniform(RECORDS, 8_000, hot=0.02), dirty=0.06),
         {"ratio": 2.6, "what-if": 3.0, "hot key": 0.15, "distinct keys": 14_000},
         key=0,
     ),
     "growing key space": Sampled(
-        lambda: growing(RECORDS, hot=0.01),
+        lambda: add_keys_over_time(RECORDS),
         {"ratio by bytes": 0.25, "what-if": 0.22, "hot key": 0.005, "distinct keys": 50_000},
         key=0,
     ),
     "sticky nulls": Sampled(
-        lambda: null_keys(RECORDS, sticky_batch=400),
+        lambda: uniform(RECORDS, null=0.4, sticky_batch=400),
         {"ratio by bytes": 0.27, "what-if": 0.7, "distinct keys": 22_000, "null share": 0.2},
     ),
     "200 partitions": Sampled(

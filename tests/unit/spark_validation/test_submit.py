@@ -1,4 +1,4 @@
-"""The job as spark-submit runs it: its arguments, what is shipped, and what needs no Spark."""
+"""The job as spark-submit runs it: its arguments, what is shipped, its progress, and what needs no Spark."""
 
 import json
 import os
@@ -19,7 +19,14 @@ import spark_validation
 from spark_validation import submit
 from spark_validation.configuration import zip_package
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
-from spark_validation.job import TopicRequest, retention_notes, run_topics
+from spark_validation.job import (
+    COUNTING,
+    READING,
+    TopicRequest,
+    _ProgressWatcher,
+    retention_notes,
+    run_topics,
+)
 from spark_validation.options import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.submit import _judge, client_properties, parse_arguments, run
@@ -27,9 +34,6 @@ from spark_validation.windows import Span, plan_windows
 from tests.support.skew import samples
 
 ROOT = Path(__file__).parents[3]
-
-
-# --- arguments -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -139,9 +143,6 @@ def test_zipped_package_is_complete_and_importable(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(archive))
 
 
-# --- client properties -------------------------------------------------------------------------------
-
-
 def properties_of(folder: Path, text: str, *words: str) -> dict[str, str]:
     (folder / "client.properties").write_text(text)
     given = ["a", "--out", "b", "--command-config", str(folder / "client.properties"), *words]
@@ -185,9 +186,6 @@ def test_java_only_property_suggests_librdkafka_property(
     assert instead in str(raised.value.hint)
 
 
-# --- retention -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("before", "after", "parts"),
     [
@@ -212,9 +210,6 @@ def test_offsets_removed_by_retention_are_noted(
     notes = retention_notes(plan, [Span(*span) for span in after])
     assert len(notes) == bool(parts)
     assert all(part in notes[0] for part in parts)
-
-
-# --- the job ---------------------------------------------------------------------------------------
 
 
 def test_topics_without_records_need_no_job() -> None:
@@ -258,3 +253,33 @@ def test_pandas_warning_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(FutureWarning) as warned:
         assert submit.run(["a", "--out", "a.json"]) == 0
     assert [str(item.message) for item in warned] == ["another warning"]
+
+
+def track_job(*stages: tuple[int, int] | None) -> Any:
+    """A job of stages, each with its finished and all of its tasks; None for one that is not known yet."""
+    found = [stage and SimpleNamespace(numCompletedTasks=stage[0], numTasks=stage[1]) for stage in stages]
+    tracker = SimpleNamespace(
+        getActiveJobsIds=lambda: [7] if stages else [],
+        getJobInfo={7: SimpleNamespace(stageIds=[*reversed(range(len(stages)))])}.get,
+        getStageInfo=found.__getitem__,
+    )
+    return SimpleNamespace(statusTracker=lambda: tracker)
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ((), None),
+        ((None,), None),
+        (((3, 120), (0, 4)), (3, 120, READING)),
+        (((120, 120), None), (120, 120, READING)),
+        (((120, 120), (0, 4)), (0, 4, COUNTING)),
+        (((120, 120), (3, 4)), (3, 4, COUNTING)),
+        (((12, 12), (4, 4), (1, 8)), (5, 12, COUNTING)),
+    ],
+)
+def test_progress_phase_follows_spark_stage(
+    stages: tuple[tuple[int, int] | None, ...], said: tuple[int, int, str] | None
+) -> None:
+    watch = _ProgressWatcher(track_job(*stages), lambda *_: None)
+    assert watch._progress() == said

@@ -1,6 +1,8 @@
 """Analyses of topics are compared with the counts of a plain consumer."""
 
 import hashlib
+import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TypeAlias
@@ -209,3 +211,39 @@ def test_partition_increase_is_found_with_shared_keys(
     assert isinstance(cause.facts, RepartitionFacts)
     assert cause.facts.shared_keys == broken
     assert [increase.earlier for increase in cause.facts.increases] == [6]
+
+
+def test_null_key_share_is_near_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+    """Within twice its interval: producers send other batches in each run, and one of 20 intervals misses."""
+    truth = skewed["null"].truth.nulls.total() / RECORDS
+    for settings in (SAMPLE, FULL):
+        share = analysed("null", settings).null_key_share
+        assert 2 * share.low - share.value <= truth <= 2 * share.high - share.value
+        assert share.high - share.low < 0.2
+
+
+@pytest.mark.parametrize(("name", "partitioner"), [("hot", "murmur2_random"), ("crc32-split", "consistent")])
+def test_salted_keys_have_promised_ratio(
+    analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, partitioner: str
+) -> None:
+    scene, servers = skewed[name], kafka.bootstrap_servers
+    result = analysed(name, FULL)
+    advice = next(sentence for sentence in result.advice if "suffixes" in sentence)
+    promised = re.search(r"the fullest then has ([0-9.]+) times the mean", advice)
+    assert promised is not None
+    suffixes = {
+        digest: itertools.cycle(re.findall(r"#\d+", listed))
+        for digest, listed in re.findall(r"([0-9a-f]{12}) into \d+ (?:salts )?\(([^)]*)\)", advice)
+    }
+    assert len(suffixes) == len(re.findall(r"\binto \d+", advice))
+
+    def salt_key(key: bytes) -> bytes:
+        salts = suffixes.get(hashlib.sha256(key).hexdigest()[:12])
+        return key + next(salts).encode() if salts else key
+
+    topic = scene.topic + ".salted"
+    create_topic(servers, topic, PARTITIONS)
+    send(servers, topic, map(salt_key, scene.truth.of_keys.elements()), partitioner)
+    then = consume_truth(servers, topic, PARTITIONS)
+    assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=0.006)
+    assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio

@@ -24,8 +24,6 @@ MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))
 GUIDES = (ROOT / "docs" / "manifests.md", ROOT / "docs" / "configuration.md")
 ENVIRONMENTS = ("dev", "prod")
 
-# --- topics/ and kafkaform.yaml ---------------------------------------------------------------------
-
 
 def settings() -> Settings:
     return read_settings(ROOT / "kafkaform.yaml")
@@ -44,9 +42,6 @@ def test_modelines_refer_to_schemas() -> None:
         place, _, schema = path.read_text("utf-8").partition("\n")[0].partition("$schema=")
         assert place == "# yaml-language-server: ", path
         assert (path.parent / schema).resolve(strict=True) == ROOT / "schemas" / f"{name}.schema.json"
-
-
-# --- the examples of the documentation --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -158,9 +153,6 @@ def test_layers_merge_as_documented(tmp_path: Path) -> None:
             shown.setdefault(path, []).append(text)
     table = [f"| {path} | {' | '.join(values)} |" for path, values in shown.items()]
     assert "\n".join(["| | dev | prod |", "| --- | --- | --- |", *table]) in GUIDES[0].read_text("utf-8")
-
-
-# --- what the guides say beside the examples --------------------------------------------------------
 
 
 def judged_hazards(*modules: ModuleType) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Links lead to files and headings that exist, and CONTRIBUTING.md shows lines of the source."""
+"""Links lead to files and headings, and only what is in the source or is printed is quoted."""
 
 import re
 from collections import Counter
@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.report.skew import render_skew
 from tests.support.cli.project import ROOT
+from tests.support.printed_messages import PrintedMessages, words_of
+from tests.support.skew import samples as skew_samples
 
-PAGES = (
-    *sorted(ROOT.glob("*.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "benchmarks" / "README.md",
-)
+PAGES = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), ROOT / "benchmarks" / "README.md")
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _CODE_BLOCK = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?:\]\(|\bsrc(?:set)?=\")(?P<target>[^)\s\"]+)(?: \"[^\"]*\")?[)\"]")
@@ -92,3 +91,98 @@ def test_contributing_lists_every_package_folder() -> None:
     listed = re.findall(r"^\| `(\w+)/` \|", CONTRIBUTING, re.MULTILINE)
     rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
     assert rooms <= set(listed)
+
+
+GENERATED = {ROOT / "docs" / name for name in ("cli.md", "rules.md")}
+QUOTING = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - GENERATED)]
+NOT_PRINTED: dict[str, str] = {
+    "! profile events: 212 topics": "the report joins it of a mark, a layer and a count"
+}
+"""Quoted texts that look like messages and are none, and why."""
+_GENERATED_PART = re.compile(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?:<!-- (?P<marker>[^>]*) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMAND = re.compile(
+    r"(kafkaform|ci|get|new|skew|make|uv|eval|pip|python3?|topicctl|openssl|keytool|kinit|jikkou|kubectl|terraform|spark-submit|gcloud|plan|apply|"
+    r"drift|doctor|dev|status|export|apiVersion)\b"
+)
+_VALUE = re.compile(r"[\w.]+: [\w-]+$|.*[<>=|{\[]|-")
+"""A field with its value, an expression, a pattern, an option."""
+
+
+def find_quotes(page: str) -> Iterator[str]:
+    """Yield the texts that a page says are printed."""
+    page = _GENERATED_PART.sub("", page)
+    for block in _BLOCK.finditer(page):
+        if block["language"] in {"", "text"} and not block["marker"] and not _COMMAND.match(block["text"]):
+            yield from re.split(r"\s{2,}|\n", block["text"])
+    prose = re.sub(r"(?<!\n)\n(?![\n|#-])\s*", " ", _BLOCK.sub("\n", page))
+    for span in re.findall(r"`([^`\n]+)`", prose):
+        if " " in span and len(words_of(span)) > 1 and not _COMMAND.match(span) and not _VALUE.match(span):
+            yield span
+    in_marks = re.findall(r'"([^"\n]+)"', re.sub(r"`[^`\n]*`|<\w+ [^<>]*>", "X", prose))
+    yield from (text for text in in_marks if len(words_of(text)) > 1)
+
+
+@pytest.fixture(scope="module")
+def printed() -> PrintedMessages:
+    return PrintedMessages()
+
+
+def read_quotes() -> list[str]:
+    return [quote for page in QUOTING for quote in find_quotes(page.read_text("utf-8"))]
+
+
+def list_wrong_quotes(page: str, printed: PrintedMessages) -> list[str]:
+    return [text for text in find_quotes(page) if not printed.has(text) and text not in NOT_PRINTED]
+
+
+@pytest.mark.parametrize("page", QUOTING, ids=lambda page: page.name)
+def test_page_quotes_match_printed_texts(page: Path, printed: PrintedMessages) -> None:
+    assert list_wrong_quotes(page.read_text("utf-8"), printed) == []
+
+
+def test_quote_exceptions_are_quoted() -> None:
+    quotes = read_quotes()
+    assert len(quotes) > 120
+    assert NOT_PRINTED.keys() <= {*quotes}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the plan is has format 2, but this kafkaform reads formats up to 1",
+        "the plan is 3 days old; the maximum age is 24 hours old",
+        "the lock of the cluster was held by alice",
+        "moved away since the plan",
+        "a different preferred leader for 1 partition",
+        "not as reviewed: Topic/emails.v1 is not in the plan that was reviewed",
+        "needs a consent to retention-cut",
+    ],
+)
+def test_quote_of_unprinted_text_is_detected(text: str, printed: PrintedMessages) -> None:
+    page = f'It says `{text}`.\n\n```text\n  ! Topic/a    {text}\n```\n\nOr "{text}".\n'
+    assert list_wrong_quotes(page, printed) == [text] * 3
+
+
+def test_quoted_table_headers_match_reports() -> None:
+    reports = "".join(path.read_text("utf-8") for path in (ROOT / "kafkaform" / "report").glob("*.py"))
+    headers = set(re.findall(r'"([A-Z0-9][A-Z0-9 %/-]+)"', reports))
+    headers |= {header.upper() for header in re.findall(r'Column\("([^"]+)"', reports)}
+    shown = {quote for quote in read_quotes() if re.fullmatch(r"[A-Z][A-Z0-9 %/-]*[A-Z]", quote)}
+    assert shown
+    assert shown <= headers
+
+
+def test_output_blocks_match_printed_output() -> None:
+    report = skew_samples.report(skew_samples.failing(skew_samples.hot()))
+    printed = render_skew(report, width=110).plain.splitlines()
+    found = (block for page in QUOTING for block in _BLOCK.finditer(page.read_text("utf-8")))
+    blocks = [block["text"] for block in found if block["marker"] == "output: skew"]
+    assert blocks
+    for line in "".join(blocks).splitlines():
+        if line != "…":  # lines that the page leaves out
+            assert line in printed
+            printed = printed[printed.index(line) + 1 :]

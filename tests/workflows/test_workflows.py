@@ -227,9 +227,6 @@ def test_heavy_tests_are_run_at_night_and_before_a_release() -> None:
     assert "${{ github.event_name }}" in workflow(OWN)["concurrency"]["group"]
 
 
-# --- what checks kafkaform itself -------------------------------------------------------------------
-
-
 def test_ci_runs_every_make_target_and_version() -> None:
     assert workflow(RELEASE)["jobs"]["tests"]["uses"] == f"./.github/workflows/{OWN}"
     runs = [word for _, step in steps(OWN) for word in step.get("run", "").split()]
@@ -338,9 +335,6 @@ def test_image_name_is_lower_case(tmp_path: Path) -> None:
     given = {"REGISTRY": "images.example.com", "GITHUB_REPOSITORY": "Ada/KafkaForm"}
     run_step(name, tmp_path, TAG="v1.2.3", GITHUB_OUTPUT=str(out), **given)
     assert out.read_text("utf-8") == "image=images.example.com/ada/kafkaform\ntag=1.2.3\n"
-
-
-# --- our own action ---------------------------------------------------------------------------------
 
 
 def test_action_installs_locked_dependencies_only(tmp_path: Path) -> None:

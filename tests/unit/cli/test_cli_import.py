@@ -88,9 +88,6 @@ def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None
     assert schema.read_text("utf-8") == before
 
 
-# --- of a cluster ----------------------------------------------------------------------------------
-
-
 def create_topics(connected: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
     operations = [CreateTopic(topic(name), count, 1, configs) for name, (count, configs) in topics.items()]
     assert connected.execute(operations) == [None] * len(operations)

@@ -114,9 +114,6 @@ def test_missing_file_is_named(validate: Validate, arguments: str, place: str) -
     assert ("kafkaform init" in call.err) == (arguments != "nope.yaml"), "a named file is another slip"
 
 
-# --- waivers ---------------------------------------------------------------------------------------
-
-
 def waive(code: str, reason: str = "why") -> dict[str, Any]:
     return {"annotations": {f"kafkaform/waive.{code}": reason}}
 
@@ -172,9 +169,6 @@ def test_waiver_with_possible_effect_is_not_reported(
     project.topic("a", metadata=waive(code), **spec)
     assert "KF418" not in validate().out
     assert [name for name in ("dev", "prod") if "KF418" in validate("-e", name).out] == unused_in
-
-
-# --- what a branch changes ---------------------------------------------------------------------------
 
 
 @pytest.fixture

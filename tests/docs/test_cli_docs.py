@@ -29,7 +29,7 @@ from tests.support.cli.project import ROOT, Project, environment, run_in_process
 from tests.support.clusters.fixtures import connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import make_topic
-from tests.support.github.git_work import commit_all, run_git
+from tests.support.github.git_work import Work, commit_all
 from tests.support.skew.producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -256,11 +256,6 @@ def test_quickstart_lists_init_next_commands() -> None:
     assert DEV_UP in NEXT_COMMANDS
 
 
-def make_git_repository(project: Project) -> None:
-    run_git(project.folder, "init", "-q", "-b", "main")
-    commit_all(project.folder, "Topics")
-
-
 def make_topics_by_hand(project: Project) -> None:
     with connect(project.servers) as cluster:
         make_topic(cluster, "orders.v1", 6, retention_ms="604800000")
@@ -294,7 +289,7 @@ def create_clicks(project: Project) -> None:
 
 
 _BEFORE: dict[str, Callable[[Project], None]] = {
-    "add-a-topic/1-branch": make_git_repository,
+    "add-a-topic/1-branch": lambda project: commit_all(Work(project.folder).folder, "Topics"),
     "fewer-partitions/1-refused": create_clicks,
     "fewer-partitions/2-plan": lambda project: write_clicks(project, 1),
     "access/4-plan": write_access,

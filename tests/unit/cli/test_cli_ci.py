@@ -157,29 +157,22 @@ MARKED = "<!-- kafkaform:plan -->\n"
 
 
 @pytest.fixture
-def gitlab(waits: list[float]) -> Iterator[FakeGitLab]:  # noqa: ARG001 - nothing waits
+def gitlab() -> Iterator[FakeGitLab]:
     with fake_gitlab() as running:
         yield running
 
 
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    waited: list[float] = []
-    monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
-    return waited
-
-
-def comment(gitlab: FakeGitLab, folder: Path, text: str = "a plan", **env: str) -> Call:
-    (folder / "plan.md").write_text(text, "utf-8")
-    call = run_in_process("ci", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
+def comment(job: Job, gitlab: FakeGitLab, text: str = "a plan", **env: str) -> Call:
+    job.write(text)
+    call = run_in_process("ci", "comment", "plan.md", cwd=job.folder, env=gitlab.environment(**env))
     assert GITLAB_TOKEN not in call.both
     return call
 
 
-def test_gitlab_note_is_created_once_and_updated(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_gitlab_note_is_created_once_and_updated(job: Job, gitlab: FakeGitLab) -> None:
     remaining = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
     before = [note["body"] for note in remaining]
-    outputs = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
+    outputs = [comment(job, gitlab, text).needs(0).out for text in ("one", "one", "two")]
     assert outputs == [
         "note created: !12#note_105\n",
         "note unchanged: !12#note_105\n",
@@ -189,20 +182,18 @@ def test_gitlab_note_is_created_once_and_updated(gitlab: FakeGitLab, tmp_path: P
     assert [line.split()[0] for line in gitlab.requests if not line.startswith("GET")] == ["POST", "PUT"]
 
 
-def test_note_with_lost_response_is_not_duplicated(
-    gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
-) -> None:
+def test_note_with_lost_response_is_not_duplicated(job: Job, gitlab: FakeGitLab) -> None:
     gitlab.failures += [("GET", 500, False), ("POST", 502, True)]
-    retries = comment(gitlab, tmp_path).needs(0).err.splitlines()
+    retries = comment(job, gitlab).needs(0).err.splitlines()
     assert retries == [f"GitLab: status {status}; trying again in 3 s" for status in (500, 502)]
     assert gitlab.bodies() == [f"{MARKED}a plan"]
-    assert waits == [3.0, 3.0]
+    assert job.waits == [3.0, 3.0]
 
 
-def test_oldest_of_several_notes_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_oldest_of_several_notes_is_kept(job: Job, gitlab: FakeGitLab) -> None:
     for text in ("one", "two", "three"):
         gitlab.note(f"{MARKED}{text}")
-    comment(gitlab, tmp_path, "four").needs(0)
+    comment(job, gitlab, "four").needs(0)
     assert gitlab.bodies() == [f"{MARKED}four"]
 
 
@@ -215,18 +206,15 @@ def test_oldest_of_several_notes_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> 
         ({"CI_API_V4_URL": "http://gitlab.example/api/v4"}, "must start with https://"),
         ({"CI_PROJECT_ID": "another"}, "status 404 "),
     ],
-    ids=["no token", "wrong token", "token of two lines", "unencrypted", "another project"],
 )
-def test_invalid_setting_is_named(
-    gitlab: FakeGitLab, tmp_path: Path, env: dict[str, str], words: str
-) -> None:
-    error = comment(gitlab, tmp_path, **env).needs(1).err
+def test_invalid_setting_is_named(job: Job, gitlab: FakeGitLab, env: dict[str, str], words: str) -> None:
+    error = comment(job, gitlab, **env).needs(1).err
     assert error.startswith("Error: ")
     assert words in error
     assert gitlab.notes == []
 
 
-def test_persistent_gitlab_error_ends_retries(gitlab: FakeGitLab, tmp_path: Path, waits: list[float]) -> None:
+def test_persistent_gitlab_error_ends_retries(job: Job, gitlab: FakeGitLab) -> None:
     gitlab.failures += [("GET", 503, False)] * 200
-    assert "too long" in comment(gitlab, tmp_path).needs(1).err
-    assert sum(waits) <= 300
+    assert "too long" in comment(job, gitlab).needs(1).err
+    assert sum(job.waits) <= 300

@@ -23,16 +23,7 @@ from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import RENDERERS, print_text, show
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.show import Saving
-from kafkaform.core.model import (
-    Create,
-    Diagnostic,
-    FieldChange,
-    Location,
-    ResourceRef,
-    Severity,
-    Status,
-    Update,
-)
+from kafkaform.core.model import Create, Diagnostic, FieldChange, Location, Severity, Status, Update
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import printable
 from kafkaform.plan.plan_file import plan_to_json
@@ -124,13 +115,9 @@ def test_invalid_input_error_mentions_apply_only_for_apply(tmp_path: Path, comma
 def test_unreachable_cluster_is_single_error_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Project(tmp_path, "", "x.").topic("a")
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
-    with (
-        closing(socket.create_server(("127.0.0.1", 0))) as silent,
-        closing(socket.create_server(("127.0.0.1", 0))) as refusing,
-    ):
-        ports = [server.getsockname()[1] for server in (silent, refusing)]
-        refusing.close()
-        for server in (f"127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}", "no-such-host.invalid:9092"):
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        slow = f"127.0.0.1:{silent.getsockname()[1]}"
+        for server in ("127.0.0.1:1", slow, "no-such-host.invalid:9092"):
             call = run_in_process("plan", "topics", "--bootstrap-server", server, cwd=tmp_path)
             assert f"no broker of {server} answered within 1 s" in call.read_error()[0]
             assert call.said == call.err
@@ -159,18 +146,11 @@ print(make_token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-we
 
 
 def test_debug_output_has_no_aws_credentials() -> None:
-    credentials = {
-        "AWS_ACCESS_KEY_ID": "a-public-name",
-        "AWS_SECRET_ACCESS_KEY": "hunter2",
-        "AWS_SESSION_TOKEN": "a-session-4711",
-    }
-    signed = subprocess.run(
-        [sys.executable, "-c", SIGNS],
-        env={**os.environ, **credentials},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    credentials = {"ACCESS_KEY_ID": "a-public-name", "SECRET_ACCESS_KEY": "hunter2"}
+    credentials["SESSION_TOKEN"] = "a-session-4711"
+    environ = {**os.environ, **{f"AWS_{name}": value for name, value in credentials.items()}}
+    script = [sys.executable, "-c", SIGNS]
+    signed = subprocess.run(script, env=environ, capture_output=True, text=True, check=True)
     token = base64.urlsafe_b64decode(f"{signed.stdout.strip()}==").decode()
     assert "a-session-4711" in token
     signature = token.partition("X-Amz-Signature=")[2].partition("&")[0]
@@ -195,18 +175,15 @@ def test_saved_plan_suggests_apply_only_with_planned_changes(
     assert words in capsys.readouterr().err
 
 
-WAITING = Update(
-    ResourceRef("Topic", "a"),
-    None,
-    (FieldChange("replicationFactor", 1, 3, deferred="the layout is not known"),),
-)
+TOPIC = topic("a")
+WAITING = Update(TOPIC, None, (FieldChange("replicationFactor", 1, 3, deferred="the layout is not known"),))
 CODES = [
     (Plan("c"), 0, 0, 0),
-    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.PLANNED),)), 0, 2, 0),
-    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.REFUSED),)), 0, 2, 1),
-    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.NEEDS_CONSENT),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(Create(TOPIC, {}), Status.PLANNED),)), 0, 2, 0),
+    (Plan("c", (PlannedChange(Create(TOPIC, {}), Status.REFUSED),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(Create(TOPIC, {}), Status.NEEDS_CONSENT),)), 0, 2, 1),
     (Plan("c", (PlannedChange(WAITING, Status.PLANNED),)), 0, 2, 1),
-    (Plan("c", unknown=(ResourceRef("Topic", "a"),)), 1, 1, 1),
+    (Plan("c", unknown=(TOPIC,)), 1, 1, 1),
 ]
 
 
@@ -227,16 +204,11 @@ def test_graph_of_manifests_needs_no_cluster(project: Project) -> None:
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
     """A saved plan; its text has characters beyond ASCII."""
-    changes = [
-        PlannedChange(
-            Update(ResourceRef("Topic", f"orders.{n:04}"), "id", (FieldChange("partitions", 3, 6, 3, 6),)),
-            Status.PLANNED,
-        )
-        for n in range(500)
-    ]
-    header = PlanHeader("1.0", None, "dev", None, "2025-06-01T12:00:00Z")
+    fields = (FieldChange("partitions", 3, 6, 3, 6),)
+    updates = (Update(topic(f"orders.{n:04}"), "id", fields) for n in range(500))
+    changes = tuple(PlannedChange(update, Status.PLANNED) for update in updates)
     file = tmp_path / "plan.json"
-    file.write_text(plan_to_json(Plan("cluster", tuple(changes)), header), "utf-8")
+    file.write_text(plan_to_json(Plan("cluster", changes), HEADER), "utf-8")
     return file
 
 

@@ -12,7 +12,7 @@ from kafkaform.core.printable import split_code
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, run_in_process
 from tests.support.cli.signing import write_keys
-from tests.support.github.git_work import commit_all, run_git
+from tests.support.github.git_work import Work, commit_all, run_git
 from tests.support.plans.scenes import QUIET, topic
 
 pytestmark = pytest.mark.usefixtures("connected")
@@ -25,8 +25,7 @@ def project(project: Project, tmp_path: Path) -> Project:
     made.config(clusters={"one": {"client": {"bootstrap.servers": project.servers}}}, rules=QUIET)
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
     made.topic("a", partitions=3, retention="7d")
-    run_git(made.folder, "init", "-q", "-b", "main")
-    commit_all(made.folder)
+    Work(made.folder).commit()
     return made
 
 

@@ -22,7 +22,7 @@ from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
 from tests.support.cli.memory_program import use_memory
 from tests.support.cli.project import Call, Project, environment, manifest, run_in_process
-from tests.support.github.git_work import commit_all, run_git
+from tests.support.github.git_work import Work
 
 NAMES = {" ".join(path[1:]): command for path, command in list_commands() if len(path) > 1}
 CALLED = [
@@ -189,8 +189,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         "spec: {partitions: 1, replicas: 1}\n",
     )
     run_example(project, "apply --auto-approve --allow destructive").needs(0)
-    run_git(tmp_path, "init", "-q", "-b", "main")
-    commit_all(tmp_path)
+    Work(tmp_path).commit()
     run_example(project, "plan --out plan.json").needs(0)
     run_example(project, "reset billing --to earliest --out reset.json").needs(0)
     return project

@@ -11,6 +11,7 @@ import pytest
 from kafkaform.report.skew import render_skew
 from scripts.list_messages import FOLDERS, list_messages
 from tests.support.cli.project import ROOT
+from tests.support.markdown import FENCE, list_blocks
 from tests.support.skew import samples as skew_samples
 
 PAGES = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), ROOT / "benchmarks" / "README.md")
@@ -171,10 +172,8 @@ NOT_PRINTED: dict[str, str] = {
 }
 """Quoted texts that look like messages and are none, and why."""
 _GENERATED_PART = re.compile(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", re.DOTALL)
-_BLOCK = re.compile(
-    r"^(?:<!-- (?P<marker>[^>]*) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
-    re.MULTILINE | re.DOTALL,
-)
+
+
 _COMMAND = re.compile(
     r"(kafkaform|ci|get|new|skew|make|uv|eval|pip|python3?|topicctl|openssl|keytool|kinit|jikkou|kubectl|terraform|spark-submit|gcloud|plan|apply|"
     r"drift|doctor|dev|status|export|apiVersion)\b"
@@ -186,10 +185,10 @@ _VALUE = re.compile(r"[\w.]+: [\w-]+$|.*[<>=|{\[]|-")
 def find_quotes(page: str) -> Iterator[str]:
     """Yield the texts that a page says are printed."""
     page = _GENERATED_PART.sub("", page)
-    for block in _BLOCK.finditer(page):
-        if block["language"] in {"", "text"} and not block["marker"] and not _COMMAND.match(block["text"]):
+    for block in FENCE.finditer(page):
+        if block["info"] in {"", "text"} and not block["marker"] and not _COMMAND.match(block["text"]):
             yield from re.split(r"\s{2,}|\n", block["text"])
-    prose = re.sub(r"(?<!\n)\n(?![\n|#-])\s*", " ", _BLOCK.sub("\n", page))
+    prose = re.sub(r"(?<!\n)\n(?![\n|#-])\s*", " ", FENCE.sub("\n", page))
     for span in re.findall(r"`([^`\n]+)`", prose):
         if " " in span and len(words_of(span)) > 1 and not _COMMAND.match(span) and not _VALUE.match(span):
             yield span
@@ -250,8 +249,7 @@ def test_quoted_table_headers_match_reports() -> None:
 def test_output_blocks_match_printed_output() -> None:
     report = skew_samples.report(skew_samples.failing(skew_samples.hot()))
     printed = render_skew(report, width=110).plain.splitlines()
-    found = (block for page in QUOTING for block in _BLOCK.finditer(page.read_text("utf-8")))
-    blocks = [block["text"] for block in found if block["marker"] == "output: skew"]
+    blocks = [block.text for block in list_blocks(*QUOTING) if block.marker == "output: skew"]
     assert blocks
     for line in "".join(blocks).splitlines():
         if line != "…":  # lines that the page leaves out

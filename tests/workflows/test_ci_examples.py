@@ -16,6 +16,7 @@ from kafkaform.plan.plan_signature import read_public_keys
 from tests.support.cli.command_lines import parse
 from tests.support.cli.project import ROOT, environment
 from tests.support.gitlab import fake_gitlab
+from tests.support.markdown import list_blocks
 from tests.support.required import program
 from tests.support.workflows.jobs import load
 from tests.support.workflows.scene import Team, scene
@@ -124,15 +125,12 @@ def test_cron_lines_print_only_findings(team: Team, tmp_path: Path) -> None:
 
 
 CHART = ROOT / "charts" / "kafkaform"
-PAGE = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
+PAGE = ROOT / "docs" / "kubernetes.md"
 
 
 def documented_values() -> dict[str, Any]:
-    found = re.search(
-        r"<!-- chart: values.yaml -->\n```yaml fragment\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
-    )
-    assert found is not None
-    values: dict[str, Any] = yaml.safe_load(found[1])
+    [text] = [block.text for block in list_blocks(PAGE) if block.marker == "chart: values.yaml"]
+    values: dict[str, Any] = yaml.safe_load(text)
     return values
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from ssl import SSLContext
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from tests.support.http_server import Answer, run_json_server
@@ -26,8 +26,7 @@ WHEN = "2026-11-01T12:00:00Z"
 LATER = "2026-11-01T13:00:00Z"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request that was made."""
 
     method: str
@@ -262,10 +261,8 @@ class FakeGitHub:
                 if permission and not self.permissions & {*permission.split("|")}:
                     return _build_refusal(403, "Resource not accessible by integration")
                 if len(str((body or {}).get("body", "")).encode("utf-16-le")) // 2 > self.longest:
-                    why = f"body is too long (maximum is {self.longest} characters)"
-                    return _build_refusal(
-                        422, "Validation Failed", errors=[{"field": "body", "message": why}]
-                    )
+                    error = {"field": "body", "message": f"body is too long (maximum is {self.longest})"}
+                    return _build_refusal(422, "Validation Failed", errors=[error])
                 with suppress(LookupError):
                     return handle(*map(_number, match.groups()), query=query, body=body)
         return _build_refusal(404, "Not Found")
@@ -279,9 +276,8 @@ class FakeGitHub:
         return Answer(200, {"id": REPOSITORY_ID, "url": self._here, "default_branch": "main"})
 
     def _list_comments(self, number: int, *, query: Mapping[str, str], **_: Any) -> Answer:
-        return self._page(
-            self._list_visible(self.comments.get(number, [])), f"issues/{number}/comments", query
-        )
+        visible = self._list_visible(self.comments.get(number, []))
+        return self._page(visible, f"issues/{number}/comments", query)
 
     def _create_comment(self, number: int, *, body: Any, **_: Any) -> Answer:
         comment = self.comment(number, body["body"])
@@ -339,13 +335,8 @@ class FakeGitHub:
         return Answer(200, self.runs[number])
 
     def _list_visible(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        seen = []
-        for item in items:
-            hidden = self._hidden.get(item["id"], 0)
-            if hidden:
-                self._hidden[item["id"]] = hidden - 1
-            else:
-                seen.append(item)
+        seen = [item for item in items if not self._hidden.get(item["id"])]
+        self._hidden = {key: max(0, times - 1) for key, times in self._hidden.items()}
         return seen
 
     def _page(self, items: Sequence[dict[str, Any]], path: str, query: Mapping[str, str]) -> Answer:
@@ -377,9 +368,8 @@ def fake_github(*, tls: SSLContext | None = None) -> Iterator[FakeGitHub]:
 
 
 def _build_failure(failure: Failure) -> Answer | None:
-    if failure.status is None:
-        return None
-    return Answer(failure.status, {"message": failure.message}, failure.headers)
+    answer = Answer(failure.status or 0, {"message": failure.message}, failure.headers)
+    return answer if failure.status else None
 
 
 def _build_refusal(status: int, message: str, **more: Any) -> Answer:

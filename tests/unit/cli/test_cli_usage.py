@@ -311,10 +311,9 @@ def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> Non
         run_git(folder, "init", "-q")
     below = branch / "topics"
     for folder, root in ((branch, "."), (below, "..")):
-        refused = call(folder, "validate", "--manifests-from", root).needs(1)
-        assert f"the configuration of {root}, which --manifests-from does not read" in refused.err
-        refused = call(folder, "plan", "--cluster", "dev", "--manifests-from", root).needs(1)
-        assert f"the configuration of {root}, which --manifests-from does not read" in refused.err
+        for command in (["validate"], ["plan", "--cluster", "dev"]):
+            refused = call(folder, *command, "--manifests-from", root).needs(1)
+            assert f"the configuration of {root}, which --manifests-from does not read" in refused.err
     # A checkout of its own within the branch's folder is another repository.
     call(trusted, "validate", "--manifests-from", "..").needs(0)
     call(branch, "validate", "--manifests-from", ".", "--config", "base/kafkaform.yaml").needs(0)

@@ -126,19 +126,30 @@ def test_commands_are_documented() -> None:
         assert len(summary) <= 61, "the list of commands has a line each in 80 columns"
 
 
-def test_help_imports_no_clients() -> None:
+def list_imported(folder: Path, lines: str, given: str = "") -> tuple[list[str], str]:
+    """Return which heavy modules a new process has imported at each `show()`, and what else it printed."""
     script = (
-        "import sys; from kafkaform.cli.main import run\n"
+        "import contextlib, json, os, sys; from kafkaform.cli.main import run\n"
         f"def show(): print('imported', *({HEAVY} & sys.modules.keys()))\n"
+    )
+    command = [sys.executable, "-c", script + lines]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), input=given, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if line.startswith("imported")], done.stdout
+
+
+def test_help_imports_no_clients(tmp_path: Path) -> None:
+    lines = (
         "run(['--help']); run(['--version']); show()\n"
         "for command in 'plan', 'apply', 'skew': run([command, '--help'])\n"
         "show()"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    first, second = (line.split()[1:] for line in done.stdout.splitlines() if line.startswith("imported"))
-    assert first == []
-    assert not CLIENTS & {*second}
-    assert "--what-if" in done.stdout
+    (first, second), printed = list_imported(tmp_path, lines)
+    assert first == "imported"
+    assert not CLIENTS & {*second.split()}
+    assert "--what-if" in printed
 
 
 _SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"
@@ -294,24 +305,18 @@ def test_completion_offers_expected_words(
 
 def test_completion_imports_no_client(repository: Path) -> None:
     """All of it in one process, which must not have imported any at its end."""
-    code = (
-        "import contextlib, json, os, sys\n"
-        "from kafkaform.cli.main import run\n"
+    lines = (
         "for steering in json.loads(sys.stdin.read()):\n"
         "    os.environ |= steering\n"
         "    with contextlib.suppress(SystemExit):\n"
         "        run([])\n"
-        "heavy = ('confluent_kafka', 'kafka', 'pyspark', 'numpy')\n"
-        "print([name for name in heavy if name in sys.modules])\n"
+        "show()"
     )
-    given = json.dumps([steering(words) for words, _ in OFFERED])
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=repository, env=environment(), input=given, capture_output=True, text=True, check=True
+    (imported,), printed = list_imported(
+        repository, lines, json.dumps([steering(words) for words, _ in OFFERED])
     )
-    *lines, imported = done.stdout.splitlines()
-    assert (imported, done.stderr) == ("[]", "")
-    assert "plain,Topic/payments" in lines
+    assert not CLIENTS & {*imported.split()}
+    assert "plain,Topic/payments" in printed
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -411,10 +411,8 @@ OWN_FILES = {
     "spark_validation/class_archive.py",
     "spark_validation/jvm.py",
 }
-READERS = {
-    "spark_validation/text_files.py",
-    "spark_validation/submit.py",
-}  # submit: four bytes of a regular file
+READERS = {"spark_validation/text_files.py", "spark_validation/submit.py"}
+"""Common readers; the latter reads four bytes of a regular file."""
 
 
 def test_user_files_are_opened_by_common_readers_only() -> None:

@@ -61,14 +61,9 @@ def test_packages_have_expected_files(packages: tuple[Path, Path], wheel: zipfil
     code = sources("kafkaform", "spark_validation")
     schemas = sources("schemas")
     info = f"kafkaform-{__version__}.dist-info"
-    assert set(wheel.namelist()) == {
-        *code,
-        *(f"kafkaform/{schema}" for schema in schemas),
-        *(
-            f"{info}/{name}"
-            for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-        ),
-    }
+    about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+    inside = {f"kafkaform/{schema}" for schema in schemas} | {f"{info}/{name}" for name in about}
+    assert set(wheel.namelist()) == code | inside
     assert {"kafkaform/py.typed", "spark_validation/py.typed"} <= code
     top = {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", ".gitignore", "PKG-INFO"}
     with tarfile.open(packages[0]) as archive:
@@ -93,11 +88,9 @@ def test_metadata_are_valid_with_spark_as_extra(wheel: zipfile.ZipFile) -> None:
 def test_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
     code = "import kafkaform.core.schema_files as s; print(s.load_schema('topic')['title'], s.FOLDERS)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.startswith("kafkaform Topic")
-    assert str(tmp_path) in run.stdout
+    shown = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True)
+    assert shown.startswith("kafkaform Topic")
+    assert str(tmp_path) in shown
 
 
 def test_locked_dependencies_are_complete() -> None:
@@ -123,10 +116,8 @@ def list_arguments(name: str) -> list[str]:
 
 
 def list_copied() -> list[str]:
-    sources = [
-        argument.split()[:-1] for argument in list_arguments("COPY") if not argument.startswith("--from=")
-    ]
-    return [source for some in sources for source in some]
+    copies = [line.split() for line in list_arguments("COPY") if not line.startswith("--from=")]
+    return [source for words in copies for source in words[:-1]]
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:

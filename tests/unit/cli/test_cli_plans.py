@@ -13,7 +13,7 @@ from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, run_in_process
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import Work, commit_all, run_git
-from tests.support.plans.scenes import QUIET, topic
+from tests.support.plans.scenes import QUIET
 
 pytestmark = pytest.mark.usefixtures("connected")
 
@@ -34,6 +34,11 @@ def edit_plan(project: Project, change: Callable[[dict[str, Any]], None]) -> Non
     document = json.loads(file.read_text())
     change(document)
     file.write_text(json.dumps(document))
+
+
+def edit_config(project: Project, old: str, new: str) -> None:
+    file = project.folder / "kafkaform.yaml"
+    file.write_text(file.read_text().replace(old, new))
 
 
 def check_refusal(project: Project, told: str, *arguments: object) -> Call:
@@ -79,8 +84,7 @@ def test_plan_signed_for_review_is_not_applied(project: Project) -> None:
 
 def test_cluster_with_verify_key_refuses_unsigned_plans(project: Project) -> None:
     private, _ = write_keys(project.folder, "ci")
-    config = project.folder / "kafkaform.yaml"
-    config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))
+    edit_config(project, "    client:", "    verifyKey: ci.pub.pem\n    client:")
     assert "accepts only signed plans" in project.apply().needs(1).err
     project.run("plan", "--out", "plan.json").needs(0)
     check_refusal(project, "the plan is not signed")
@@ -93,8 +97,7 @@ def test_old_plan_is_refused(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
     edit_plan(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
     check_refusal(project, "maximum age is 2 days", "--max-age", "2d")
-    config = project.folder / "kafkaform.yaml"
-    config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
+    edit_config(project, "    client:", "    maxPlanAge: 24h\n    client:")
     check_refusal(project, "maximum age is 24 hours")
     project.apply("plan.json", "--max-age", "36500d").needs(0)
 
@@ -122,9 +125,8 @@ NOWHERE = "127.0.0.1:1"
 
 
 @pytest.fixture
-def two(tmp_path: Path, connected: Connected) -> Project:
+def two(tmp_path: Path) -> Project:
     """A project for two environments, whose clusters are the same one by mistake."""
-    assert not connected.observe([topic("t")]).resources
     project = Project(tmp_path, NOWHERE, "")
     project.topic("t", retention="9d", overrides={"dev": {"retention": "1h"}})
     configure(project)
@@ -140,7 +142,6 @@ def configure(project: Project, dev: str | None = "dev", **more: Any) -> None:
     project.config(**{"environments": ["dev", "prod", "test"], "clusters": clusters, **more})
 
 
-BY_CLUSTER = ("--cluster", "dev")
 DEV, PROD, NOWHERE_IN = "--cluster dev", "--cluster prod", f"--bootstrap-server {NOWHERE} -e"
 WRONG = [
     (DEV, PROD, 1, "environment dev, but cluster prod", "--cluster dev"),
@@ -157,20 +158,12 @@ WRONG = [
 @pytest.mark.parametrize("reviewed", [False, True])
 @pytest.mark.parametrize(("made", "applied", "code", "reason", "hint"), WRONG)
 def test_plan_for_another_environment_is_refused(
-    two: Project,
-    connected: Connected,
-    made: str,
-    applied: str,
-    code: int,
-    reason: str,
-    hint: str,
-    reviewed: bool,
+    two: Project, made: str, applied: str, code: int, reason: str, hint: str, reviewed: bool
 ) -> None:
     env = dict(word.split("=") for word in applied.split() if "=" in word)
     given = [word for word in applied.split() if "=" not in word]
     key, public = write_keys(two.folder, "k")
-    purpose = "review" if reviewed else "apply"
-    signing = ("--sign-key", key, "--sign-for", purpose)
+    signing = ("--sign-key", key, "--sign-for", "review" if reviewed else "apply")
     two.run("plan", *made.split(), "--out", "p.json", *signing).needs(0)
     file = ("--reviewed", "p.json") if reviewed else ("p.json",)
     signed = (*given, "--verify-key", public)
@@ -178,28 +171,26 @@ def test_plan_for_another_environment_is_refused(
     assert reason in refused.words
     assert hint in refused.words
     assert ("--environment" in refused.words) == ("-e" in given)
-    assert topic("t") not in connected.observe([topic("t")]).resources
+    assert two.live() == {}
 
 
 @pytest.mark.parametrize("reviewed", [False, True])
-def test_changed_environment_of_cluster_refuses_plan(
-    two: Project, connected: Connected, reviewed: bool
-) -> None:
+def test_changed_environment_of_cluster_refuses_plan(two: Project, reviewed: bool) -> None:
     file = ("--reviewed", "p.json") if reviewed else ("p.json",)
-    two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
+    two.run("plan", "--cluster", "dev", "--out", "p.json").needs(0)
     configure(two, "test")
     assert "cluster dev has environment test" in two.run("apply", *file, "--auto-approve").needs(1).words
     configure(two, None, environments=["prod"])
     assert "there is no environment 'dev'" in two.run("apply", *file, "--auto-approve").needs(1).words
     configure(two, None)
     two.run("apply", *file, "--auto-approve").needs(0)
-    assert topic("t") in connected.observe([topic("t")]).resources
+    assert "t" in two.live()
 
 
-def test_plan_for_environment_of_cluster_is_applied(two: Project, connected: Connected) -> None:
-    two.run("plan", *BY_CLUSTER, "-e", "dev", "--out", "p.json").needs(0)
+def test_plan_for_environment_of_cluster_is_applied(two: Project) -> None:
+    two.run("plan", "--cluster", "dev", "-e", "dev", "--out", "p.json").needs(0)
     two.run("apply", "p.json", "--auto-approve", "-e", "dev").needs(0)
-    assert connected.observe([topic("t")]).resources[topic("t")].state["config.retention.ms"] == "3600000"
+    assert two.live()["t"]["retention.ms"] == "3600000"
 
 
 def run_hint(project: Project, refused: Call, *more: str) -> Call:
@@ -210,7 +201,7 @@ def run_hint(project: Project, refused: Call, *more: str) -> Call:
     return project.run(*words[1:], *more)
 
 
-def test_only_reviewed_changes_are_applied_after_another_merge(two: Project, connected: Connected) -> None:
+def test_only_reviewed_changes_are_applied_after_another_merge(two: Project) -> None:
     given = ("topics", "--cluster", "prod", "--allow", "destructive")
     two.run("plan", *given, "--out", "p.json").needs(0)
     two.topic("other")
@@ -219,7 +210,7 @@ def test_only_reviewed_changes_are_applied_after_another_merge(two: Project, con
     applied = run_hint(two, refused, "--auto-approve").needs(0)
     assert "As reviewed, --verbose lists it. Plan: 1 to create" in applied.out
     assert "+ Topic/t " not in applied.out.split("As reviewed")[0]
-    assert {*connected.observe([topic("t"), topic("other")]).resources} == {topic("t")}
+    assert {*two.live()} == {"t"}
     # Once the other one is applied, everything is as reviewed.
     two.apply("--cluster", "prod").needs(0)
     two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(0)
@@ -337,8 +328,7 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_edited_configuration_is_found(branch: Project, edit: str) -> None:
     old, new, severity, section = EDITS[edit]
-    config = branch.folder / "kafkaform.yaml"
-    config.write_text(config.read_text().replace(old.format(servers=branch.servers), new.format()))
+    edit_config(branch, old.format(servers=branch.servers), new.format())
     call = plan_branch(branch, "--cluster", "one", "--format", "json").needs(severity == "error")
     (note,) = notes(call, "KF425")
     assert note["severity"] == severity

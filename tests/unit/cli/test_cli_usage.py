@@ -8,7 +8,6 @@ import pytest
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
-from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, run_in_process
 from tests.support.github.git_work import run_git
 
@@ -319,11 +318,7 @@ def test_configuration_of_untrusted_manifests_is_not_used(tmp_path: Path) -> Non
     call(branch, "validate", "--manifests-from", ".", "--config", "base/kafkaform.yaml").needs(0)
 
 
-@pytest.fixture
-def project(project: Project, connected: Connected) -> Project:  # noqa: ARG001 - it is in place of Kafka
-    return project
-
-
+@pytest.mark.usefixtures("connected")
 def test_option_overrides_environment_variable(project: Project) -> None:
     write_two_clusters(project.folder, project.servers)
     project.topic("t")
@@ -340,6 +335,7 @@ def test_option_overrides_environment_variable(project: Project) -> None:
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
 
 
+@pytest.mark.usefixtures("connected")
 def test_forbidden_hazard_applies_to_bootstrap_server(project: Project) -> None:
     project.topic("t", retention="7d")
     project.apply("topics").needs(0)

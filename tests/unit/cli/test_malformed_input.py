@@ -335,9 +335,8 @@ def test_named_pipe_is_refused_without_blocking(given: str, tmp_path: Path, serv
     os.mkfifo(tmp_path / "odd.json")
     project = Project(tmp_path, servers, "")
     plan = Plan("c", (PlannedChange(Create(topic("t"), {"partitions": 1}), Status.PLANNED),))
-    project.write(
-        "plan.json", plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2026-11-01T00:00:00Z"))
-    )
+    header = PlanHeader("0.1.0", None, None, None, "2026-11-01T00:00:00Z")
+    project.write("plan.json", plan_to_json(plan, header))
     client = f"{{bootstrap.servers: '{servers}', {CLIENTS.get(given, '')}}}"
     text = f"apiVersion: kafkaform/v1\nkind: Config\nclusters: {{dev: {{client: {client}}}}}\n"
     project.write("kafkaform.yaml", text)
@@ -368,10 +367,8 @@ def test_submitted_job_refuses_unsuitable_files(reason: str, capsys: pytest.Capt
 def test_spark_and_librdkafka_do_not_open_named_pipes(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     os.mkfifo(tmp_path / "records/a.json")
-    call = run_in_process("skew", "--from", "records", cwd=tmp_path).needs(1)
-    assert (
-        call.said.splitlines()[0] == f"Error: --from records: {tmp_path}/records/a.json is not a regular file"
-    )
+    error, *_ = run_in_process("skew", "--from", "records", cwd=tmp_path).needs(1).said.splitlines()
+    assert error == f"Error: --from records: {tmp_path}/records/a.json is not a regular file"
     os.mkfifo(tmp_path / "ca.pem")
     with pytest.raises(ReadingFailed, match="not a regular file"):
         executor_properties({"ssl.ca.location": str(tmp_path / "ca.pem")}, local=True)

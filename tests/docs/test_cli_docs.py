@@ -79,11 +79,12 @@ _IDENTITY = {
 }
 
 
-BLOCKS = list_blocks(*PAGES)
+_ALL = list_blocks(*PAGES)
+PRINTED = {block.marker: printed.text for block, printed in pairwise(_ALL) if printed.marker == "printed"}
+"""What a block prints, by the comment before it: these lines, in this order; `…` is any text."""
+BLOCKS = [block for block in _ALL if block.marker != "printed"]
 RUN = {name: block for block in BLOCKS if (name := block.marker.removeprefix("run: ")) != block.marker}
 """Blocks that are run, by their names."""
-PRINTED = {block.marker: printed.text for block, printed in pairwise(BLOCKS) if printed.marker == "printed"}
-"""What such a block prints, by the comment before it: these lines, in this order; `…` is any text."""
 STORIES = {story: [*names] for story, names in groupby(RUN, key=lambda name: name.partition("/")[0])}
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 

@@ -9,8 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ from tests.support.cli.project import ROOT, Project, environment, run_in_process
 from tests.support.clusters.fixtures import connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import make_topic
-from tests.support.github.git_work import commit_all, run_git
+from tests.support.github.git_work import Work, commit_all
+from tests.support.markdown import Block, list_blocks
 from tests.support.skew.producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -44,11 +44,7 @@ NOT_RUN: dict[str, str] = {
 }
 """Command lines that no test runs, and why."""
 
-_BLOCK = re.compile(
-    r"^(?:<!-- run: (?P<name>\S+) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```"
-    r"(?:\n\n<!-- printed -->\n```text\n(?P<output>.*?)^```)?",
-    re.MULTILINE | re.DOTALL,
-)
+
 _EXITS = re.compile(r"#.*\bexits (\d+)")
 _AFTER_TRAFFIC = {"arrivals", "hot-key", "reset", "skew"}
 """Blocks before which the example set is applied, and topics are written to."""
@@ -83,41 +79,20 @@ _IDENTITY = {
 }
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page; with a name, one that is run.
-
-    Attributes:
-        output: The lines of the block below it that is marked as printed: in this order; `…` is any text.
-    """
-
-    page: str
-    name: str | None
-    language: str
-    text: str
-    output: str = ""
-
-    @property
-    def commands(self) -> list[str]:
-        """Its kafkaform commands, without prompts and comments."""
-        lines = [re.sub(r"\s+#.*", "", line.removeprefix("$ ")) for line in self.text.splitlines()]
-        return [line for line in lines if re.match(r"(export \w+=\$\()?kafkaform\s", line)]
-
-
-def blocks() -> list[Block]:
-    return [
-        Block(page.name, found["name"], found["language"], found["text"], found["output"] or "")
-        for page in PAGES
-        for found in _BLOCK.finditer(page.read_text("utf-8"))
-    ]
-
-
-RUN = [block for block in blocks() if block.name]
-STORIES = {
-    str(name): list(message)
-    for name, message in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
-}
+_ALL = list_blocks(*PAGES)
+PRINTED = {block.marker: printed.text for block, printed in pairwise(_ALL) if printed.marker == "printed"}
+"""What a block prints, by the comment before it: these lines, in this order; `…` is any text."""
+BLOCKS = [block for block in _ALL if block.marker != "printed"]
+RUN = {name: block for block in BLOCKS if (name := block.marker.removeprefix("run: ")) != block.marker}
+"""Blocks that are run, by their names."""
+STORIES = {story: [*names] for story, names in groupby(RUN, key=lambda name: name.partition("/")[0])}
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
+
+
+def list_commands(block: Block) -> list[str]:
+    """Return the kafkaform commands of a block, without prompts and comments."""
+    lines = [re.sub(r"\s+#.*", "", line.removeprefix("$ ")) for line in block.text.splitlines()]
+    return [line for line in lines if re.match(r"(export \w+=\$\()?kafkaform\s", line)]
 
 
 def mark_by_weight(story: str) -> Any:
@@ -189,7 +164,6 @@ def end_runs(directory: Path) -> Iterator[None]:
 def test_documented_command_blocks_run_as_described(
     story: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    story_blocks = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
     if story not in _FROM_NOTHING:
         for folder in ("topics", "schemas"):
@@ -206,20 +180,19 @@ def test_documented_command_blocks_run_as_described(
         if story in {"hot-key", "skew"}:
             send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
     with end_runs(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
-        for block in story_blocks:
-            if block.name in _BEFORE:
-                _BEFORE[block.name](Project(tmp_path, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""), ""))
-            run_block(block, tmp_path, variables)
+        for name in STORIES[story]:
+            if name in _BEFORE:
+                _BEFORE[name](Project(tmp_path, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""), ""))
+            run_block(name, tmp_path, variables)
 
 
-def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
+def run_block(name: str, folder: Path, variables: dict[str, str]) -> None:
     """Run a block; its folder and what it exports are there for the next one of its story."""
     exports = folder / ".exports"
     # The configuration of the page names this broker, as a reader's would name theirs.
-    written = block.text.replace(EXAMPLE_ADDRESS, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""))
-    story, _, _ = str(block.name).partition("/")
-    if story in _CONFIGURED:
-        variables = {name: value for name, value in variables.items() if "BOOTSTRAP" not in name}
+    written = RUN[name].text.replace(EXAMPLE_ADDRESS, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""))
+    if name.partition("/")[0] in _CONFIGURED:
+        variables = {key: value for key, value in variables.items() if "BOOTSTRAP" not in key}
     if DEV_UP in written:  # more than one story runs at a time
         (port,) = find_free_ports(1)
         configured = f"sed -i.bak s/:9092/:{port}/ kafkaform.yaml && rm kafkaform.yaml.bak"
@@ -239,7 +212,7 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     printed = iter((done.stdout + done.stderr).splitlines())
-    for line in block.output.splitlines():
+    for line in PRINTED.get(f"run: {name}", "").splitlines():
         pattern = ".*".join(map(re.escape, line.strip().split("…")))
         assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), (
             f"not printed: {line}\n{done.stdout}"
@@ -247,18 +220,10 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
 
 
 def test_quickstart_lists_init_next_commands() -> None:
-    (quickstart,) = [block for block in RUN if block.name == "quickstart"]
-    assert [
-        line
-        for line, command in zip(quickstart.commands[1:], NEXT_COMMANDS, strict=True)
-        if not line.startswith(command)
-    ] == []
+    _, *lines = list_commands(RUN["quickstart"])
+    assert len(lines) == len(NEXT_COMMANDS)
+    assert all(map(str.startswith, lines, NEXT_COMMANDS))
     assert DEV_UP in NEXT_COMMANDS
-
-
-def make_git_repository(project: Project) -> None:
-    run_git(project.folder, "init", "-q", "-b", "main")
-    commit_all(project.folder, "Topics")
 
 
 def make_topics_by_hand(project: Project) -> None:
@@ -274,13 +239,15 @@ def make_a_part_of_a_plan(project: Project) -> None:
 
 
 def write_access(project: Project) -> None:
-    yaml = [block.text for block in blocks() if block.page == "access.md" and block.language == "yaml"]
+    yaml = [block.text for block in BLOCKS if (block.page, block.info) == ("access.md", "yaml")]
     project.write("topics/access.yaml", "---\n".join(yaml[:2]))
 
 
 def write_clicks(project: Project, manifest: int) -> None:
     """Write a manifest of the page, with the id of the live topic in the place of the example's."""
-    yaml = [b.text for b in blocks() if b.page == "fewer-partitions.md" and b.language == "yaml"][manifest]
+    yaml = [each.text for each in BLOCKS if (each.page, each.info) == ("fewer-partitions.md", "yaml")][
+        manifest
+    ]
     with connect(project.servers) as cluster:
         uid = cluster.topic_ids(["clicks.v1"]).get("clicks.v1", "")
     project.write("topics/clicks.yaml", yaml.replace("3dBzWnVfRkWvGk1yQn2c8A", uid))
@@ -294,7 +261,7 @@ def create_clicks(project: Project) -> None:
 
 
 _BEFORE: dict[str, Callable[[Project], None]] = {
-    "add-a-topic/1-branch": make_git_repository,
+    "add-a-topic/1-branch": lambda project: commit_all(Work(project.folder).folder, "Topics"),
     "fewer-partitions/1-refused": create_clicks,
     "fewer-partitions/2-plan": lambda project: write_clicks(project, 1),
     "access/4-plan": write_access,
@@ -306,18 +273,19 @@ _BEFORE: dict[str, Callable[[Project], None]] = {
 
 
 def test_every_command_of_the_docs_is_run() -> None:
-    run = {command for block in RUN for command in block.commands}
+    run = {command for block in RUN.values() for command in list_commands(block)}
     assert len(run) > 15, "the blocks were not found"
-    shown = {command: block.page for block in blocks() for command in block.commands}
+    shown = {command: block.page for block in BLOCKS for command in list_commands(block)}
     assert {command: page for command, page in shown.items() if command not in run | set(NOT_RUN)} == {}
     assert set(NOT_RUN) <= set(shown)
 
 
 def test_every_command_of_the_docs_is_valid() -> None:
     # The command line's own page is made from the commands.
-    lines = [(block, line) for block in blocks() if block.page != "cli.md" for line in calls(block.text)]
+    lines = [(block, line) for block in BLOCKS if block.page != "cli.md" for line in calls(block.text)]
     assert len(lines) > 150, "the commands were not found"
-    assert {story.partition("/")[0] for block, _ in lines if (story := block.name)} == {*STORIES}
+    named = {block.marker for block, _ in lines}
+    assert {name.partition("/")[0] for name in RUN if f"run: {name}" in named} == {*STORIES}
     for block, line in lines:
         parse(line, block.page)
 
@@ -331,7 +299,7 @@ _GNU_ONLY = re.compile(
 
 
 def test_documented_commands_need_no_gnu_options() -> None:
-    shell = [block for block in blocks() if block.language in {"sh", "bash"}]
+    shell = [block for block in BLOCKS if block.info.split()[:1] in (["sh"], ["bash"])]
     assert len(shell) > 50, "the blocks were not found"
     found = {
         (block.page, line) for block in shell for line in block.text.splitlines() if _GNU_ONLY.search(line)

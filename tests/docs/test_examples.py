@@ -1,7 +1,6 @@
 """The manifests of this repository, and every YAML example of the documentation, are real ones."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -18,13 +17,12 @@ from kafkaform.core.schema_files import load_schema
 from kafkaform.resources.consumer_group import risk as group_risk
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.topic import config_risk, risk
+from tests.support.markdown import Block, list_blocks
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = sorted((ROOT / "topics").rglob("*.yaml"))
 GUIDES = (ROOT / "docs" / "manifests.md", ROOT / "docs" / "configuration.md")
 ENVIRONMENTS = ("dev", "prod")
-
-# --- topics/ and kafkaform.yaml ---------------------------------------------------------------------
 
 
 def settings() -> Settings:
@@ -46,35 +44,11 @@ def test_modelines_refer_to_schemas() -> None:
         assert (path.parent / schema).resolve(strict=True) == ROOT / "schemas" / f"{name}.schema.json"
 
 
-# --- the examples of the documentation --------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Example:
-    """A fenced YAML block; `marker` is what an HTML comment before it says, "" for a whole document."""
-
-    file: str
-    line: int
-    marker: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-_BLOCK = re.compile(r"^(?:<!-- yaml: ([^\n]+) -->\n)?```ya?ml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def examples(*markers: str) -> list[Example]:
-    found = []
-    for path in GUIDES:
-        text = path.read_text("utf-8")
-        for match in _BLOCK.finditer(text):
-            marker = match[1] or ""
-            line = text.count("\n", 0, match.start()) + 1
-            if marker.split(" ")[0] in markers:
-                found.append(Example(path.name, line, marker, match[2]))
-    return found
+def examples(*markers: str) -> list[Block]:
+    """The blocks of YAML below a comment `yaml: MARKER`, or, for "", without one."""
+    found = [block for block in list_blocks(*GUIDES) if block.info in {"yaml", "yml"}]
+    named = [block._replace(marker=block.marker.removeprefix("yaml: ")) for block in found]
+    return [block for block in named if block.marker.split(" ")[0] in markers]
 
 
 SPEC_HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: example.v1}\nspec:\n"
@@ -115,11 +89,11 @@ def read_config(text: str, folder: Path) -> Settings:
 def test_every_yaml_block_is_tested(path: Path) -> None:
     known = examples("", *HEADS, "layers", "config", "cluster")
     blocks = re.findall(r"^\s*[`~]{3,}\s*ya?ml", path.read_text("utf-8"), re.MULTILINE)
-    assert len(blocks) == len([example for example in known if example.file == path.name]) > 0
+    assert len(blocks) == len([example for example in known if example.page == path.name]) > 0
 
 
 @pytest.mark.parametrize("example", examples("", "spec", "group-spec", "config", "cluster"), ids=str)
-def test_example_loads(example: Example, tmp_path: Path) -> None:
+def test_example_loads(example: Block, tmp_path: Path) -> None:
     match example.marker:
         case "" if "kind: Config" not in example.text:
             for environment in ENVIRONMENTS:
@@ -137,7 +111,7 @@ def test_example_loads(example: Example, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", examples("wrong-spec", "wrong-group-spec", "wrong-quota-spec"), ids=str)
-def test_wrong_examples_give_documented_error(example: Example, tmp_path: Path) -> None:
+def test_wrong_examples_give_documented_error(example: Block, tmp_path: Path) -> None:
     marker, _, answer = example.marker.partition(" ")
     with pytest.raises(InvalidInput) as caught:
         load_text(HEADS[marker] + indent(example.text), tmp_path, CONTEXTS[0])
@@ -158,9 +132,6 @@ def test_layers_merge_as_documented(tmp_path: Path) -> None:
             shown.setdefault(path, []).append(text)
     table = [f"| {path} | {' | '.join(values)} |" for path, values in shown.items()]
     assert "\n".join(["| | dev | prod |", "| --- | --- | --- |", *table]) in GUIDES[0].read_text("utf-8")
-
-
-# --- what the guides say beside the examples --------------------------------------------------------
 
 
 def judged_hazards(*modules: ModuleType) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Pages of HTML as trees."""
 
 import re
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
 
 VOID = {"meta", "br"}
 DRAWN = {"line", "rect", "path", "circle"}
@@ -19,54 +19,31 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
-@dataclass
+@dataclass(frozen=True)
 class Element:
     """An element with what is in it."""
 
-    tag: str
-    attributes: dict[str, str]
-    children: list["Element | str"] = field(default_factory=list)
+    node: ET.Element
 
-    def all(self, *tags: str) -> list["Element"]:
-        inner = [item for item in self.children if isinstance(item, Element)]
-        return [found for item in inner for found in ([item] if item.tag in tags else []) + item.all(*tags)]
+    @property
+    def tag(self) -> str:
+        return self.node.tag
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.node.items()}
 
     @property
     def text(self) -> str:
-        parts = (item if isinstance(item, str) else item.text for item in self.children)
-        return re.sub(r"\s+", " ", "".join(parts)).strip()
+        return re.sub(r"\s+", " ", "".join(self.node.itertext())).strip()
 
-
-class Reader(HTMLParser):
-    """A tree of a page whose every element is closed where it must be."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.root = Element("", {})
-        self.open = [self.root]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len({name for name, _ in attrs}) == len(attrs)
-        element = Element(tag, {name: value or "" for name, value in attrs})
-        self.open[-1].children.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in DRAWN
-        self.handle_starttag(tag, attrs)
-        self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop().tag == tag
-
-    def handle_data(self, data: str) -> None:
-        self.open[-1].children.append(data)
+    def all(self, *tags: str) -> list["Element"]:
+        return [Element(node) for node in self.node.iter() if node.tag in tags and node is not self.node]
 
 
 def parse_html(html: str) -> Element:
-    reader = Reader()
-    reader.feed(html)
-    reader.close()
-    assert reader.open == [reader.root]
-    return reader.root
+    """Return a page whose every element is closed where it must be: but for void ones, it is XML."""
+    assert {*re.findall(r"<(\w+)[^<>]*/>", html)} <= DRAWN
+    closed = re.sub(rf"<({'|'.join(VOID)})\b([^<>]*)>", r"<\1\2/>", html)
+    content = re.sub("<!doctype html>", "", closed, flags=re.IGNORECASE)
+    return Element(ET.fromstring(f"<page>{content}</page>"))

@@ -1,11 +1,15 @@
 """A server of HTTP on a local port."""
 
+import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ssl import SSLContext
 from typing import Any
+
+from requests.structures import CaseInsensitiveDict
 
 
 class QuietHandler(BaseHTTPRequestHandler):
@@ -34,3 +38,37 @@ def run_server(handler: type[QuietHandler], tls: SSLContext | None = None) -> It
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status, a body (JSON unless it is bytes) and headers."""
+
+    status: int
+    body: Any = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_json_server(
+    answer: Callable[[str, str, Mapping[str, str], Any], Answer | None], tls: SSLContext | None = None
+) -> AbstractContextManager[str]:
+    """Answer by method, path, headers and document; None closes the connection."""
+
+    class Handler(QuietHandler):
+        def serve(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            given = answer(self.command, self.path, CaseInsensitiveDict(self.headers.items()), body)
+            if given is None:
+                self.close_connection = True
+                return
+            content = given.body if isinstance(given.body, bytes) else json.dumps(given.body).encode()
+            self.send_response(given.status)
+            for name, value in {**given.headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve  # noqa: N815 - the names of http.server
+
+    return run_server(Handler, tls)

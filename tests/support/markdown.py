@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
 
 import cmarkgfm
 from cmarkgfm.cmark import Options
@@ -19,6 +21,35 @@ REFERENCES = re.compile(
     r"@\w|#[0-9]|\bGH-[0-9]|://|www\.|:[a-z_]+:|\$|\b(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b[0-9]{7,40}\b",
     re.IGNORECASE,
 )
+
+
+FENCE = re.compile(
+    r"^(?:<!-- (?P<marker>[^>\n]*) -->\n)?```(?P<info>[^\n]*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
+)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page; `marker` is what an HTML comment before it says."""
+
+    page: str
+    line: int
+    marker: str
+    info: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def list_blocks(*pages: Path) -> list[Block]:
+    texts = [(page.name, page.read_text("utf-8")) for page in pages]
+    return [
+        Block(
+            name, text.count("\n", 0, found.start()) + 1, found["marker"] or "", found["info"], found["text"]
+        )
+        for name, text in texts
+        for found in FENCE.finditer(text)
+    ]
 
 
 class Outline(HTMLParser):

@@ -52,9 +52,7 @@ class MemoryRegistry:
         normalises, deleted = (query.get(name) == ["true"] for name in ("normalize", "deleted"))
         match method, steps:
             case "GET", ["subjects"]:
-                return RegistryResponse(
-                    200, sorted(name for name, each in self._subjects.items() if each.live)
-                )
+                return RegistryResponse(200, sorted(key for key, each in self._subjects.items() if each.live))
             case "POST", ["subjects", name, "versions"]:
                 return self._register(name, body)
             case "DELETE", ["subjects", name] if name in self._subjects:
@@ -107,24 +105,17 @@ class MemoryRegistry:
         except ValueError:
             return RegistryResponse(422, {"error_code": 42201, "message": "Invalid schema"})
         subject = self._subjects.setdefault(name, _Subject())
-        numbers = (
-            subject.live if ALL_VERSIONS in GUARANTEES[subject.level or self.level] else subject.live[-1:]
-        )
-        if reasons := [text for each in numbers for text in self._find_incompatible(subject, each, body)]:
+        all_versions = ALL_VERSIONS in GUARANTEES[subject.level or self.level]
+        compared = subject.live[0 if all_versions else -1 :]
+        if reasons := [text for each in compared for text in self._find_incompatible(subject, each, body)]:
             return RegistryResponse(409, {"error_code": 409, "message": "; ".join(reasons)})
         if subject.live and _simplify(json.loads(subject.live[-1]["schema"])) == _simplify(schema):
             return RegistryResponse(200, {"id": subject.live[-1]["id"]})
         if body["schema"] not in self._ids:
             self._ids.append(body["schema"])
         number = self._ids.index(body["schema"]) + 1
-        version = {
-            "subject": name,
-            "version": len(subject.versions) + 1,
-            "id": number,
-            "references": [],
-            **body,
-        }
-        subject.versions.append(version)
+        place = {"subject": name, "version": len(subject.versions) + 1, "id": number}
+        subject.versions.append({**place, "references": [], **body})
         return RegistryResponse(200, {"id": number})
 
     def _look_up(self, subject: _Subject, body: Any, *, normalises: bool) -> RegistryResponse:

@@ -1,14 +1,13 @@
 """A webhook on a local port, which keeps what was posted to it."""
 
-import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any
 
-from tests.support.http_server import QuietHandler, run_server
+from tests.support.http_server import Answer, run_json_server
 
 SECRET = "T0000-s3cret-path"
 
@@ -30,19 +29,14 @@ class Webhook:
 def webhook(tls: SSLContext | None = None) -> Iterator[Webhook]:
     hook = Webhook("")
 
-    class Handler(QuietHandler):
-        def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if hook.silent:
-                hook.end.wait()
-            hook.headers.append(dict(self.headers.items()))
-            hook.received.append(json.loads(body))
-            self.send_response(hook.status)
-            self.send_header("Location", hook.url)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def receive(_method: str, _path: str, headers: Mapping[str, str], document: Any) -> Answer:
+        if hook.silent:
+            hook.end.wait()
+        hook.headers.append(dict(headers))
+        hook.received.append(document)
+        return Answer(hook.status, headers={"Location": hook.url})
 
-    with run_server(Handler, tls) as address:
+    with run_json_server(receive, tls) as address:
         hook.url = f"{address}/hook/{SECRET}"
         try:
             yield hook

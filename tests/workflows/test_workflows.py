@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import requires
 from pathlib import Path
@@ -19,7 +19,7 @@ from kafkaform import __version__
 from kafkaform.config.settings import read_settings
 from tests.support.cli.command_lines import calls, parse
 from tests.support.cli.project import BIN, ROOT
-from tests.support.github.git_work import commit_all, run_git
+from tests.support.github.git_work import Work
 from tests.support.required import REQUIRE, program
 from tests.support.workflows.jobs import EXPRESSION, WORKFLOWS, load
 
@@ -59,12 +59,21 @@ def workflow(file: str) -> dict[str, Any]:
     return load(WORKFLOWS / file)
 
 
+def jobs(*files: str) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(file, name): job for file in files for name, job in workflow(file)["jobs"].items()}
+
+
 def steps(*files: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the steps of workflows and of our own action, and where they are."""
-    for file in files:
-        for name, job in workflow(file)["jobs"].items():
-            yield from ((f"{file}:{name}", step) for step in job.get("steps", ()))
+    for place, job in jobs(*files).items():
+        yield from ((":".join(place), step) for step in job.get("steps", ()))
     yield from (("action.yml", step) for step in load(ACTION / "action.yml")["runs"]["steps"])
+
+
+def find_step(key: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the step with an id, of a job or of our own action."""
+    [found] = [step for step in document["steps"] if step.get("id") == key]
+    return dict(found)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +92,8 @@ def test_workflow_files_match_schema(schema: str, files: list[Path]) -> None:
 
 def test_workflow_permissions_are_minimal() -> None:
     files = (*GITOPS, RELEASE)
-    for file in files:
-        assert workflow(file)["permissions"] == {}
-    found = {
-        (file, name): job["permissions"] for file in files for name, job in workflow(file)["jobs"].items()
-    }
-    assert found == RIGHTS
+    assert [workflow(file)["permissions"] for file in files] == [{}] * len(files)
+    assert {place: job["permissions"] for place, job in jobs(*files).items()} == RIGHTS
 
 
 def test_actions_are_pinned() -> None:
@@ -124,26 +129,23 @@ def test_checkouts_do_not_persist_token() -> None:
 
 
 def test_every_job_has_timeout_and_pinned_runner() -> None:
-    for file in GITOPS:
-        for name, job in workflow(file)["jobs"].items():
-            assert 0 < job["timeout-minutes"] <= 60, name
-            assert job["runs-on"] == "ubuntu-24.04", name
-            assert workflow(file)["defaults"]["run"]["shell"] == "bash"
+    for place, job in jobs(*GITOPS).items():
+        assert 0 < job["timeout-minutes"] <= 60, place
+        assert job["runs-on"] == "ubuntu-24.04", place
+        assert workflow(place[0])["defaults"]["run"]["shell"] == "bash"
 
 
 def test_jobs_with_credentials_do_not_write_to_github() -> None:
     for file in GITOPS:
-        text = dict(workflow(file))
-        jobs = text.pop("jobs")
-        assert "secrets." not in str(text)
-        for name, job in jobs.items():
-            has_secrets = "secrets." in str(job)
-            assert has_secrets == ("environment" in job), name
-            if has_secrets:
-                assert "write" not in job["permissions"].values(), name
-                assert "secrets." not in str({**job, "steps": []}), name
-                [having] = [step for step in job["steps"] if "secrets." in str(step)]
-                assert "secrets." not in str({**having, "env": {}}), name
+        assert "secrets." not in str({**workflow(file), "jobs": {}})
+    for place, job in jobs(*GITOPS).items():
+        has_secrets = "secrets." in str(job)
+        assert has_secrets == ("environment" in job), place
+        if has_secrets:
+            assert "write" not in job["permissions"].values(), place
+            assert "secrets." not in str({**job, "steps": []}), place
+            [having] = [step for step in job["steps"] if "secrets." in str(step)]
+            assert "secrets." not in str({**having, "env": {}}), place
 
 
 def test_jobs_with_secrets_get_every_configured_secret() -> None:
@@ -155,23 +157,22 @@ def test_jobs_with_secrets_get_every_configured_secret() -> None:
 
 
 def test_pull_request_checkout_is_data_only() -> None:
-    jobs = workflow("plan.yml")["jobs"]
     assert [*workflow("plan.yml")["on"]] == ["pull_request_target", "workflow_call"]
     for name in ("validate", "plan"):
         clones = {
             step["with"]["path"]: step["with"].get("ref")
-            for step in jobs[name]["steps"]
+            for step in jobs("plan.yml")["plan.yml", name]["steps"]
             if step.get("uses", "").startswith("actions/checkout@")
         }
         assert clones == {"base": None, "pr": "refs/pull/${{ github.event.pull_request.number }}/merge"}
-        assert jobs[name]["env"]["GIT_CONFIG_KEY_0"] == "core.symlinks"
-        for step in jobs[name]["steps"]:
+        assert jobs("plan.yml")["plan.yml", name]["env"]["GIT_CONFIG_KEY_0"] == "core.symlinks"
+        for step in jobs("plan.yml")["plan.yml", name]["steps"]:
             assert "working-directory" not in step
             remaining = (
                 step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
             )
             assert not re.search(r"\bpr\b", remaining), remaining
-    assert "checkout" not in str(jobs["comment"])
+    assert "checkout" not in str(jobs("plan.yml")["plan.yml", "comment"])
 
 
 def test_apply_runs_on_pushed_manifests_only() -> None:
@@ -227,9 +228,6 @@ def test_heavy_tests_are_run_at_night_and_before_a_release() -> None:
     assert "${{ github.event_name }}" in workflow(OWN)["concurrency"]["group"]
 
 
-# --- what checks kafkaform itself -------------------------------------------------------------------
-
-
 def test_ci_runs_every_make_target_and_version() -> None:
     assert workflow(RELEASE)["jobs"]["tests"]["uses"] == f"./.github/workflows/{OWN}"
     runs = [word for _, step in steps(OWN) for word in step.get("run", "").split()]
@@ -238,8 +236,8 @@ def test_ci_runs_every_make_target_and_version() -> None:
     make, project, lock = (
         (ROOT / name).read_text("utf-8") for name in ("Makefile", "pyproject.toml", "requirements.lock")
     )
-    jobs = workflow(OWN)["jobs"]
-    matrix = {name: job["strategy"]["matrix"] for name, job in jobs.items() if "strategy" in job}
+    own = workflow(OWN)["jobs"]
+    matrix = {name: job["strategy"]["matrix"] for name, job in own.items() if "strategy" in job}
     [versions] = re.findall(r"^VERSIONS \?= (.*)$", make, re.MULTILINE)
     assert matrix["brokers"]["kafka"] == versions.split()
     [oldest] = re.findall(r"^SPARK \?= (.*)$", make, re.MULTILINE)
@@ -250,7 +248,7 @@ def test_ci_runs_every_make_target_and_version() -> None:
     assert minors == ["4.0", "4.1", "4.2", "4.3"]
     assert matrix["check"]["python"] == re.findall(r"Python :: (3\.\d+)", project)
     assert workflow(OWN)["permissions"] == {"contents": "read"}
-    assert not [name for name, job in jobs.items() if "permissions" in job]
+    assert not [name for name, job in own.items() if "permissions" in job]
 
 
 def test_ci_requires_every_program() -> None:
@@ -290,8 +288,7 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / name, tmp_path)
-    run_git(tmp_path, "init", "--quiet")
-    commit_all(tmp_path)
+    Work(tmp_path).commit()
     return tmp_path
 
 
@@ -304,7 +301,7 @@ def run_step(step: dict[str, Any], folder: Path, **environ: str) -> subprocess.C
 
 
 def test_tagged_release_is_built_with_notes(checkout: Path) -> None:
-    [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
+    build = find_step("build", workflow(RELEASE)["jobs"]["packages"])
     done = run_step(build, checkout, TAG=f"v{__version__}")
     assert done.returncode == 0, done.stderr
     assert {file.name for file in (checkout / "dist").iterdir()} == {
@@ -318,7 +315,7 @@ def test_tagged_release_is_built_with_notes(checkout: Path) -> None:
 
 
 def test_invalid_release_is_not_built(checkout: Path) -> None:
-    [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
+    build = find_step("build", workflow(RELEASE)["jobs"]["packages"])
     tag, heading = f"v{__version__}", f"## {__version__} - 2026-01-31\n\n"
     for given, text, reason in (
         ("v0.0.9", f"{heading}- A line\n", "the tag v0.0.9"),
@@ -333,19 +330,16 @@ def test_invalid_release_is_not_built(checkout: Path) -> None:
 
 
 def test_image_name_is_lower_case(tmp_path: Path) -> None:
-    [name] = [step for step in workflow(RELEASE)["jobs"]["image"]["steps"] if step.get("id") == "name"]
+    name = find_step("name", workflow(RELEASE)["jobs"]["image"])
     out = tmp_path / "out"
     given = {"REGISTRY": "images.example.com", "GITHUB_REPOSITORY": "Ada/KafkaForm"}
     run_step(name, tmp_path, TAG="v1.2.3", GITHUB_OUTPUT=str(out), **given)
     assert out.read_text("utf-8") == "image=images.example.com/ada/kafkaform\ntag=1.2.3\n"
 
 
-# --- our own action ---------------------------------------------------------------------------------
-
-
 def test_action_installs_locked_dependencies_only(tmp_path: Path) -> None:
     """Its last script, with a Python that records its arguments."""
-    [install] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "install"]
+    install = find_step("install", load(ACTION / "action.yml")["runs"])
     fake = tmp_path / "python"
     fake.write_text(
         f"""#!/bin/sh
@@ -372,7 +366,7 @@ printf '#!/bin/sh\\necho kafkaform, version 1.2.3\\n' > "$4/bin/kafkaform" && ch
 
 @pytest.mark.parametrize(("spark", "lock"), [("false", ACTION), ("true", ROOT)])
 def test_action_selects_lock_file(tmp_path: Path, spark: str, lock: Path) -> None:
-    [choose] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "lock"]
+    choose = find_step("lock", load(ACTION / "action.yml")["runs"])
     out = tmp_path / "out"
     run_step(choose, tmp_path, SPARK=spark, GITHUB_ACTION_PATH=str(ACTION), GITHUB_OUTPUT=str(out))
     source, file, digest = out.read_text("utf-8").splitlines()
@@ -381,19 +375,15 @@ def test_action_selects_lock_file(tmp_path: Path, spark: str, lock: Path) -> Non
 
 
 def test_action_lock_file_is_complete() -> None:
-    whole, own = (
-        dict(
-            re.findall(r"^([\w.-]+)==(\S+)", (folder / "requirements.lock").read_text("utf-8"), re.MULTILINE)
-        )
-        for folder in (ROOT, ACTION)
-    )
+    locks = [(folder / "requirements.lock").read_text("utf-8") for folder in (ROOT, ACTION)]
+    whole, own = (dict(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)) for lock in locks)
     assert own.items() <= whole.items()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wanted = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["github"]]
     needed = closure([*wanted, *project["build-system"]["requires"]])
     assert needed <= own.keys(), f"missing: {needed - own.keys()}; make lock"
     assert not {"pyspark", "pytest"} & own.keys()
-    entries = re.split(r"^(?=\S)", (ACTION / "requirements.lock").read_text("utf-8"), flags=re.MULTILINE)
+    entries = re.split(r"^(?=\S)", "".join(locks), flags=re.MULTILINE)
     assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
 
 

@@ -31,6 +31,11 @@ class Team:
     def commit(self, message: str) -> None:
         commit_all(self.work.folder, message)
 
+    def publish(self, message: str) -> None:
+        """Push the files as they are, without a plan of them."""
+        self.commit(message)
+        self.push()
+
     def push(self, *arguments: str) -> None:
         run_git(self.work.folder, "push", "-q", *arguments, "origin", "HEAD:main")
 

@@ -1,19 +1,18 @@
 """The few endpoints of GitHub that kafkaform uses, on a local port, with its limits and failures."""
 
 import io
-import json
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from ssl import SSLContext
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from tests.support.http_server import QuietHandler, run_server
+from tests.support.http_server import Answer, run_json_server
 
 REPOSITORY = "acme/kafka"
 REPOSITORY_ID = 4711
@@ -27,8 +26,7 @@ WHEN = "2026-11-01T12:00:00Z"
 LATER = "2026-11-01T13:00:00Z"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request that was made."""
 
     method: str
@@ -53,15 +51,6 @@ class Failure:
     headers: Mapping[str, str] = field(default_factory=dict)
     acts: bool = False
     times: int = 1
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A status, a body (JSON unless it is bytes) and headers."""
-
-    status: int
-    body: Any = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class FakeGitHub:
@@ -272,11 +261,10 @@ class FakeGitHub:
                 if permission and not self.permissions & {*permission.split("|")}:
                     return _build_refusal(403, "Resource not accessible by integration")
                 if len(str((body or {}).get("body", "")).encode("utf-16-le")) // 2 > self.longest:
-                    why = f"body is too long (maximum is {self.longest} characters)"
-                    return _build_refusal(
-                        422, "Validation Failed", errors=[{"field": "body", "message": why}]
-                    )
-                return handle(*map(_number, match.groups()), query=query, body=body)
+                    error = {"field": "body", "message": f"body is too long (maximum is {self.longest})"}
+                    return _build_refusal(422, "Validation Failed", errors=[error])
+                with suppress(LookupError):
+                    return handle(*map(_number, match.groups()), query=query, body=body)
         return _build_refusal(404, "Not Found")
 
     def _graphql(self, *, query: Mapping[str, str], body: Any) -> Answer:
@@ -288,9 +276,8 @@ class FakeGitHub:
         return Answer(200, {"id": REPOSITORY_ID, "url": self._here, "default_branch": "main"})
 
     def _list_comments(self, number: int, *, query: Mapping[str, str], **_: Any) -> Answer:
-        return self._page(
-            self._list_visible(self.comments.get(number, [])), f"issues/{number}/comments", query
-        )
+        visible = self._list_visible(self.comments.get(number, []))
+        return self._page(visible, f"issues/{number}/comments", query)
 
     def _create_comment(self, number: int, *, body: Any, **_: Any) -> Answer:
         comment = self.comment(number, body["body"])
@@ -298,17 +285,14 @@ class FakeGitHub:
         return Answer(201, comment)
 
     def _edit_comment(self, made: int, *, body: Any, **_: Any) -> Answer:
-        for comment in (each for some in self.comments.values() for each in some if each["id"] == made):
-            comment["body"] = body["body"]
-            return Answer(200, comment)
-        return _build_refusal(404, "Not Found")
+        comment = _find([each for some in self.comments.values() for each in some], "id", made)
+        comment["body"] = body["body"]
+        return Answer(200, comment)
 
     def _delete_comment(self, made: int, **_: Any) -> Answer:
         for some in self.comments.values():
-            for comment in (each for each in some if each["id"] == made):
-                some.remove(comment)
-                return Answer(204)
-        return _build_refusal(404, "Not Found")
+            some[:] = [comment for comment in some if comment["id"] != made]
+        return Answer(204)
 
     def _list_issues(self, *, query: Mapping[str, str], **_: Any) -> Answer:
         state = query.get("state", "open")
@@ -316,8 +300,7 @@ class FakeGitHub:
         return self._page(self._list_visible(newest_first), "issues", query)
 
     def _get_issue(self, number: int, **_: Any) -> Answer:
-        found = [issue for issue in self.issues if issue["number"] == number]
-        return Answer(200, found[0]) if found else _build_refusal(404, "Not Found")
+        return Answer(200, _find(self.issues, "number", number))
 
     def _create_issue(self, *, body: Any, **_: Any) -> Answer:
         issue = self.issue(body["body"], title=body["title"], labels=body.get("labels", ()))
@@ -325,10 +308,9 @@ class FakeGitHub:
         return Answer(201, issue)
 
     def _edit_issue(self, number: int, *, body: Any, **_: Any) -> Answer:
-        for issue in (each for each in self.issues if each["number"] == number):
-            issue.update(body)
-            return Answer(200, issue)
-        return _build_refusal(404, "Not Found")
+        issue = _find(self.issues, "number", number)
+        issue.update(body)
+        return Answer(200, issue)
 
     def _list_pulls(self, commit: str, *, query: Mapping[str, str], **_: Any) -> Answer:
         return self._page(self.pulls.get(commit, []), f"commits/{commit}/pulls", query)
@@ -350,17 +332,11 @@ class FakeGitHub:
         return Answer(200, self.archives[made])
 
     def _get_run(self, number: int, **_: Any) -> Answer:
-        run = self.runs.get(number)
-        return Answer(200, run) if run else _build_refusal(404, "Not Found")
+        return Answer(200, self.runs[number])
 
     def _list_visible(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        seen = []
-        for item in items:
-            hidden = self._hidden.get(item["id"], 0)
-            if hidden:
-                self._hidden[item["id"]] = hidden - 1
-            else:
-                seen.append(item)
+        seen = [item for item in items if not self._hidden.get(item["id"])]
+        self._hidden = {key: max(0, times - 1) for key, times in self._hidden.items()}
         return seen
 
     def _page(self, items: Sequence[dict[str, Any]], path: str, query: Mapping[str, str]) -> Answer:
@@ -387,37 +363,22 @@ def zip_texts(files: Mapping[str, str]) -> bytes:
 @contextmanager
 def fake_github(*, tls: SSLContext | None = None) -> Iterator[FakeGitHub]:
     hub = FakeGitHub("")
-
-    class Handler(QuietHandler):
-        def serve(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            answer = hub.answer(self.command, self.path, dict(self.headers), body)
-            if answer is None:
-                self.close_connection = True
-                return
-            content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_PATCH = do_DELETE = serve  # noqa: N815 - the names that http.server calls
-
-    with run_server(Handler, tls) as hub.url:
+    with run_json_server(hub.answer, tls) as hub.url:
         yield hub
 
 
 def _build_failure(failure: Failure) -> Answer | None:
-    if failure.status is None:
-        return None
-    return Answer(failure.status, {"message": failure.message}, failure.headers)
+    answer = Answer(failure.status or 0, {"message": failure.message}, failure.headers)
+    return answer if failure.status else None
 
 
 def _build_refusal(status: int, message: str, **more: Any) -> Answer:
     return Answer(status, {"message": message, **more})
+
+
+def _find(items: Iterable[dict[str, Any]], key: str, value: int) -> dict[str, Any]:
+    """Return the item; a LookupError is the status 404."""
+    return {item[key]: item for item in items}[value]
 
 
 def _user(account: int | None) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 
@@ -82,8 +82,7 @@ class Event:
     ref: str = "refs/heads/main"
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A line of a log that GitHub acts on."""
 
     name: str
@@ -168,20 +167,15 @@ class Runner:
         values = {f"inputs.{name}": value for name, value in (inputs or {}).items()}
         values |= {f"github.event.{name}": value for name, value in _flatten(event.payload)}
         values |= {"github.event_name": event.name, "github.token": TOKEN, "runner.os": "Linux"}
-        for name, job in workflow["jobs"].items():
-            run.jobs[name] = self._run_job(run, event, workflow, name, job, values)
+        for name in workflow["jobs"]:
+            run.jobs[name] = self._run_job(run, event, workflow, name, values)
             values[f"needs.{name}.result"] = run.jobs[name].result
         return run
 
     def _run_job(
-        self,
-        run: Run,
-        event: Event,
-        workflow: Mapping[str, Any],
-        name: str,
-        job: Mapping[str, Any],
-        values: dict[str, str],
+        self, run: Run, event: Event, workflow: Mapping[str, Any], name: str, values: dict[str, str]
     ) -> Job:
+        job = workflow["jobs"][name]
         needed: str = job.get("needs", "")
         result = Job()
         if not _is_met(job, values, failed=bool(needed) and run.jobs[needed].result != "success"):
@@ -323,16 +317,12 @@ class _Machine:
             ["-C", folder, "fetch", "--quiet", "--no-tags", f"--depth={depth}", self._url, ref],
             ["-C", folder, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
         ):
+            given_env = {**self._environ, **environ, "GIT_LFS_SKIP_SMUDGE": "1"}
             done = subprocess.run(
-                ["git", *command],
-                env={**self._environ, **environ, "GIT_LFS_SKIP_SMUDGE": "1"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
+                ["git", *command], env=given_env, capture_output=True, text=True, check=False
             )
             if done.returncode != 0:
-                return Step(ok=False, log=done.stdout)
+                return Step(ok=False, log=done.stdout + done.stderr)
         return Step()
 
     def _upload(self, given: Mapping[str, str]) -> Step:
@@ -341,13 +331,12 @@ class _Machine:
         assert given.get("overwrite") == "true" or name not in self._artifacts
         if not source.exists():
             return Step(given.get("if-no-files-found") != "error", f"{given['path']}: no files\n")
-        into = self._folder / "artifacts" / name
+        into = self._artifacts[name] = self._folder / "artifacts" / name
         if source.is_dir():
             shutil.copytree(source, into)
         else:
             into.mkdir(parents=True)
             shutil.copy(source, into)
-        self._artifacts[name] = into
         return Step()
 
     def _download(self, given: Mapping[str, str]) -> Step:

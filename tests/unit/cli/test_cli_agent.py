@@ -8,7 +8,6 @@ import yaml
 
 from tests.support.cli.agent import Team, build_team
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project
 from tests.support.cli.signing import write_keys
 from tests.support.github.git_work import run_git
 
@@ -16,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("connected")
 
 
 @pytest.fixture
-def team(project: Project, tmp_path: Path) -> Team:
-    return build_team(project.servers, project.prefix, tmp_path)
+def team(servers: str, prefix: str, tmp_path: Path) -> Team:
+    return build_team(servers, prefix, tmp_path)
 
 
 def test_reviewed_plan_is_applied_once(team: Team, tmp_path: Path) -> None:
@@ -42,8 +41,7 @@ def test_reviewed_plan_is_applied_once(team: Team, tmp_path: Path) -> None:
 
 def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     team.work.topic("a")
-    team.commit("no plan")
-    team.push()
+    team.publish("no plan")
     team.check_refusal("plans/prod.json: No such file or directory")
     team.plan("unsigned")
     team.push()
@@ -62,8 +60,7 @@ def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     document = json.loads(file.read_text())
     document["created_at"] = "2030-01-01T00:00:00Z"
     file.write_text(json.dumps(document))
-    team.commit("forged")
-    team.push()
+    team.publish("forged")
     team.check_refusal("the signature does not match")
 
 
@@ -71,16 +68,14 @@ def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.release(a=3)
     team.work.topic("a", partitions=4, keyed=False)
     team.work.topic("b")
-    team.commit("not planned")
-    team.push()
+    team.publish("not planned")
     team.check_refusal("the plan is not the one that was reviewed")
     # Nor once the plan itself is applied.
     run_git(team.work.folder, "reset", "-q", "--hard", "HEAD~1")
     team.push("--force")
     team.run().needs(0)
     team.work.topic("b")
-    team.commit("not planned")
-    team.push()
+    team.publish("not planned")
     team.check_refusal("the plan is not the one that was reviewed")
 
 
@@ -91,8 +86,7 @@ def test_replayed_earlier_plan_is_not_applied(team: Team, connected: Connected) 
     assert "is applied already" in team.run().needs(0).err
     manifest = team.work.folder / "topics" / "a.yaml"
     manifest.write_text(f"# edited\n{manifest.read_text()}")  # the same plan once more
-    team.commit("somebody may push, but not sign")
-    team.push()
+    team.publish("somebody may push, but not sign")
     team.check_refusal("and these changed since")
 
 
@@ -123,9 +117,8 @@ def test_agent_needs_key_and_repository_without_credentials(team: Team) -> None:
 
 @pytest.mark.parametrize(("partitions", "retention"), [(3, "1h"), (2, "7d")])
 def test_held_back_change_fails_agent_until_resolved(
-    connected: Connected, tmp_path: Path, partitions: int, retention: str
+    connected: Connected, team: Team, partitions: int, retention: str
 ) -> None:
-    team = build_team("127.0.0.1:1", "", tmp_path)
     team.work.topic("old", partitions=3, keyed=False, retention="7d")
     team.work.apply().needs(0)
     team.work.topic("old", partitions=partitions, keyed=False, retention=retention)
@@ -134,11 +127,11 @@ def test_held_back_change_fails_agent_until_resolved(
     for _ in range(2):
         call = team.run().needs(1)
         assert "its plan is applied already, except for what is held back" in call.words
-        assert "Topic/old" in call.out
+        assert "Topic/x.old" in call.out
         assert "1 created" not in call.words
-    connected.delete_topic("old")
+    connected.delete_topic("x.old")
     team.run().needs(1)  # now it would be created, which nobody reviewed
-    team.work.apply("--target", "Topic/old").needs(0)
+    team.work.apply("--target", "Topic/x.old").needs(0)
     assert "held back" not in team.run().needs(0).words
 
 

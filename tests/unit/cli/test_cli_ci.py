@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,27 +21,40 @@ GUIDE = (ROOT / "docs" / "github.md").read_text("utf-8")
 REVIEWED = ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json")
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "said", "hint"),
-    [
-        (401, "Bad credentials", "GitHub rejects GITHUB_TOKEN (Bad", "it has expired"),
-        (403, "Not accessible", "GitHub denies it (Not accessible)", "the job needs `permissions: {pull-"),
-        (404, "Not Found", "it does not exist, or the token has no access to it", "check the number"),
-        (410, "Disabled", "it no longer exists (Disabled)", "it has expired or was deleted, or issues are"),
-        (422, "Validation Failed", "GitHub returned status 422 (Validation Failed)", None),
-    ],
-)
-def test_github_errors_have_message_and_hint(
-    job: Job, status: int, message: str, said: str, hint: str | None
-) -> None:
-    job.hub.fail("POST", COMMENTS, status=status, message=message)
+def fail(status: int, message: str) -> dict[str, Any]:
+    return {"method": "POST", "path": f"{COMMENTS}|{ISSUES}$", "status": status, "message": message}
+
+
+MOVED = fail(307, "Moved Permanently")
+REFUSALS: list[tuple[dict[str, Any], str, str]] = [
+    (fail(401, "Bad credentials"), "GitHub rejects GITHUB_TOKEN (Bad", "hint: it has expired"),
+    (fail(403, "Not accessible"), "GitHub denies it (Not accessible)", "the job needs `permissions: {"),
+    (fail(404, "Not Found"), "it does not exist, or the token has no access to it", "check the number"),
+    (fail(410, "Disabled"), "it no longer exists (Disabled)", "hint: it has expired or was deleted, or"),
+    (fail(422, "Validation Failed"), "GitHub returned status 422 (Validation Failed)", ""),
+    (fail(422, "\x1b[2J\n::error::gone"), "", r"\x1b[2J\n::error::gone"),
+    (MOVED, f"{REPOSITORY} has moved", ""),
+    (
+        {"method": "GET", "path": COMMENTS, "status": 200, "message": "<html>sign in</html>"},
+        "",
+        "is not one of GitHub's API (TypeError)\nhint: check GITHUB_API_URL: ",
+    ),
+]
+"""The failure, the beginning of its message and a part of it with its hint."""
+
+
+@pytest.mark.parametrize(("how", "begin", "part"), REFUSALS)
+def test_github_errors_have_message_and_hint(job: Job, how: dict[str, Any], begin: str, part: str) -> None:
+    job.hub.fail(**how)
     call = job.comment().needs(1)
-    assert call.err.startswith(f"Error: cannot comment on #12: {said}")
-    assert hint is None or f"\nhint: {hint}" in call.err
+    assert call.err.startswith(f"Error: cannot comment on #12: {begin}")
+    assert part in call.err
     assert job.waits == []
 
 
-def test_github_field_errors_are_reported(job: Job) -> None:
+def test_refused_issue_is_reported(job: Job) -> None:
+    job.hub.fail(**MOVED)
+    assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
     job.hub.longest = 10
     assert "status 422 (Validation Failed; body: body is too long" in job.issue().needs(1).err
 
@@ -53,25 +67,6 @@ def test_persistent_server_error_ends_retries(job: Job) -> None:
     assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
 
 
-def test_response_of_other_server_is_reported(job: Job) -> None:
-    job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
-    call = job.comment().needs(1)
-    assert "is not one of GitHub's API (TypeError)" in call.err
-    assert "hint: check GITHUB_API_URL: " in call.err
-
-
-def test_moved_repository_is_reported(job: Job) -> None:
-    job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
-    assert f"cannot comment on #12: {REPOSITORY} has moved" in job.comment().needs(1).err
-    job.hub.fail("POST", f"{ISSUES}$", status=307, message="Moved Permanently")
-    assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
-
-
-def test_github_text_is_escaped(job: Job) -> None:
-    job.hub.fail("POST", COMMENTS, status=422, message="\x1b[2J\n::error::gone")
-    assert r"\x1b[2J\n::error::gone" in job.comment().needs(1).err
-
-
 def test_untrusted_certificate_is_refused(job: Job, tmp_path: Path) -> None:
     with fake_github(tls=self_signed(tmp_path)) as hub:
         call = job.comment(GITHUB_API_URL=hub.url)
@@ -80,12 +75,6 @@ def test_untrusted_certificate_is_refused(job: Job, tmp_path: Path) -> None:
         assert job.waits == []
         trusted = {"GITHUB_API_URL": hub.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "certificate.pem")}
         job.comment(**trusted).needs(0)
-
-
-def test_missing_token_is_reported(job: Job) -> None:
-    call = job.comment(GITHUB_TOKEN=" ").needs(1)
-    assert "GITHUB_TOKEN is not set" in call.err
-    assert job.hub.requests == []
 
 
 def test_token_is_in_no_output(job: Job, tmp_path: Path) -> None:
@@ -97,20 +86,27 @@ def test_token_is_in_no_output(job: Job, tmp_path: Path) -> None:
     assert TOKEN not in call.both
 
 
-@pytest.mark.parametrize(
-    "url", ["http://api.example.com", "ftp://127.0.0.1", "api.github.com", "http://127.0.0.1.example.com"]
-)
-def test_token_is_never_sent_unencrypted(job: Job, url: str) -> None:
-    call = job.comment(GITHUB_API_URL=url).needs(1)
-    assert f"GITHUB_API_URL is {url}, " in call.err
-    assert job.waits == []
+_URLS = ("http://api.example.com", "ftp://127.0.0.1", "api.github.com", "http://127.0.0.1.example.com")
+_NAMES = ("kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", "")
+UNSUITABLE: list[tuple[dict[str, str], tuple[str, ...], int, str]] = [
+    ({"GITHUB_TOKEN": " "}, ("plan.md",), 1, "GITHUB_TOKEN is not set"),
+    # A token is never sent unencrypted.
+    *(({"GITHUB_API_URL": url}, ("plan.md",), 1, f"GITHUB_API_URL is {url}, ") for url in _URLS),
+    *(({}, ("plan.md", "--repository", name), 64, f"{name!r} does not have the form O") for name in _NAMES),
+    ({}, ("none.md",), 1, "No such file"),
+    ({}, ("empty.md",), 1, "is empty"),
+    ({}, ("latin.md",), 1, "not UTF-8"),
+]
 
 
-@pytest.mark.parametrize("name", ["kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", ""])
-def test_invalid_repository_name_is_refused(job: Job, name: str) -> None:
-    call = job.comment("--repository", name).needs(64)
-    assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
-    assert job.hub.requests == []
+@pytest.mark.parametrize(("env", "arguments", "code", "said"), UNSUITABLE)
+def test_unsuitable_setting_is_reported_before_any_request(
+    job: Job, env: dict[str, str], arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    (job.folder / "empty.md").write_bytes(b" \n")
+    (job.folder / "latin.md").write_bytes(b"\xff")
+    assert said in job.run("comment", *arguments, "--pull-request", 12, **env).needs(code).err
+    assert (job.hub.requests, job.waits) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -138,20 +134,6 @@ def test_gitlab_job_refuses_issues_and_reviewed_plans(tmp_path: Path, arguments:
     assert f"`kafkaform ci {arguments[0]}` works on GitHub" in call.needs(64).err
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "not UTF-8")],
-    ids=["none", "empty", "latin"],
-)
-def test_missing_or_empty_comment_file_is_reported(
-    job: Job, tmp_path: Path, content: bytes | None, said: str
-) -> None:
-    if content is not None:
-        (tmp_path / "other.md").write_bytes(content)
-    assert said in job.run("comment", "other.md", "--pull-request", 12).needs(1).err
-    assert job.hub.requests == []
-
-
 def test_missing_pygithub_names_extra(job: Job, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['github'] = None")
     arguments = ("ci", "comment", "plan.md", "--pull-request", 12)
@@ -175,56 +157,43 @@ MARKED = "<!-- kafkaform:plan -->\n"
 
 
 @pytest.fixture
-def gitlab(waits: list[float]) -> Iterator[FakeGitLab]:  # noqa: ARG001 - nothing waits
+def gitlab() -> Iterator[FakeGitLab]:
     with fake_gitlab() as running:
         yield running
 
 
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    waited: list[float] = []
-    monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
-    return waited
-
-
-def comment(gitlab: FakeGitLab, folder: Path, text: str = "a plan", **env: str) -> Call:
-    (folder / "plan.md").write_text(text, "utf-8")
-    call = run_in_process("ci", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
+def comment(job: Job, gitlab: FakeGitLab, text: str = "a plan", **env: str) -> Call:
+    job.write(text)
+    call = run_in_process("ci", "comment", "plan.md", cwd=job.folder, env=gitlab.environment(**env))
     assert GITLAB_TOKEN not in call.both
     return call
 
 
-def writes(gitlab: FakeGitLab) -> list[str]:
-    return [request.split()[0] for request in gitlab.requests if not request.startswith("GET")]
-
-
-def test_gitlab_note_is_created_once_and_updated(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_gitlab_note_is_created_once_and_updated(job: Job, gitlab: FakeGitLab) -> None:
     remaining = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
     before = [note["body"] for note in remaining]
-    outputs = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
+    outputs = [comment(job, gitlab, text).needs(0).out for text in ("one", "one", "two")]
     assert outputs == [
         "note created: !12#note_105\n",
         "note unchanged: !12#note_105\n",
         "note updated: !12#note_105\n",
     ]
     assert gitlab.bodies() == [*before, f"{MARKED}two"]
-    assert writes(gitlab) == ["POST", "PUT"]
+    assert [line.split()[0] for line in gitlab.requests if not line.startswith("GET")] == ["POST", "PUT"]
 
 
-def test_note_with_lost_response_is_not_duplicated(
-    gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
-) -> None:
+def test_note_with_lost_response_is_not_duplicated(job: Job, gitlab: FakeGitLab) -> None:
     gitlab.failures += [("GET", 500, False), ("POST", 502, True)]
-    retries = comment(gitlab, tmp_path).needs(0).err.splitlines()
+    retries = comment(job, gitlab).needs(0).err.splitlines()
     assert retries == [f"GitLab: status {status}; trying again in 3 s" for status in (500, 502)]
     assert gitlab.bodies() == [f"{MARKED}a plan"]
-    assert waits == [3.0, 3.0]
+    assert job.waits == [3.0, 3.0]
 
 
-def test_oldest_of_several_notes_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_oldest_of_several_notes_is_kept(job: Job, gitlab: FakeGitLab) -> None:
     for text in ("one", "two", "three"):
         gitlab.note(f"{MARKED}{text}")
-    comment(gitlab, tmp_path, "four").needs(0)
+    comment(job, gitlab, "four").needs(0)
     assert gitlab.bodies() == [f"{MARKED}four"]
 
 
@@ -237,18 +206,15 @@ def test_oldest_of_several_notes_is_kept(gitlab: FakeGitLab, tmp_path: Path) -> 
         ({"CI_API_V4_URL": "http://gitlab.example/api/v4"}, "must start with https://"),
         ({"CI_PROJECT_ID": "another"}, "status 404 "),
     ],
-    ids=["no token", "wrong token", "token of two lines", "unencrypted", "another project"],
 )
-def test_invalid_setting_is_named(
-    gitlab: FakeGitLab, tmp_path: Path, env: dict[str, str], words: str
-) -> None:
-    error = comment(gitlab, tmp_path, **env).needs(1).err
+def test_invalid_setting_is_named(job: Job, gitlab: FakeGitLab, env: dict[str, str], words: str) -> None:
+    error = comment(job, gitlab, **env).needs(1).err
     assert error.startswith("Error: ")
     assert words in error
     assert gitlab.notes == []
 
 
-def test_persistent_gitlab_error_ends_retries(gitlab: FakeGitLab, tmp_path: Path, waits: list[float]) -> None:
+def test_persistent_gitlab_error_ends_retries(job: Job, gitlab: FakeGitLab) -> None:
     gitlab.failures += [("GET", 503, False)] * 200
-    assert "too long" in comment(gitlab, tmp_path).needs(1).err
-    assert sum(waits) <= 300
+    assert "too long" in comment(job, gitlab).needs(1).err
+    assert sum(job.waits) <= 300

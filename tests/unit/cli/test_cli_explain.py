@@ -1,4 +1,4 @@
-"""`kafkaform explain KIND[.FIELD]` and `kafkaform rules`: what fields and rules mean."""
+"""`kafkaform explain`, `rules` and `client-config`: what fields, rules and groups mean, without a cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,3 +130,50 @@ def test_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
     call = list_rules(project).needs(0)
     assert "kafkaform.yaml:8:3: there is no rule 'KF1099'" in call.err
     assert "KF109  error" in call.out
+
+
+@pytest.fixture
+def project(project: Project) -> Project:
+    project.config()
+    client = {"max.poll.interval.ms": "5m", "fetch.max.wait.ms": "1s"}
+    client["partition.assignment.strategy"] = "cooperative-sticky"
+    project.group("checkout", topics=["orders"], client=client)
+    return project
+
+
+def config(project: Project, name: str, *arguments: object) -> Call:
+    return project.run("client-config", project.prefix + name, *arguments)
+
+
+def test_each_format_uses_reader_specific_settings(project: Project) -> None:
+    head = f"group.id={project.prefix}checkout\ngroup.protocol=classic\n"
+    java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    assert config(project, "checkout").needs(0).out == (
+        f"{head}fetch.max.wait.ms=1000\nmax.poll.interval.ms=300000\npartition.assignment.strategy={java}\n"
+    )
+    assert config(project, "checkout", "--format", "librdkafka").needs(0).out == (
+        f"{head}fetch.wait.max.ms=1000\nmax.poll.interval.ms=300000\n"
+        "partition.assignment.strategy=cooperative-sticky\n"
+    )
+    shown = {name: config(project, "checkout", "--format", name).needs(0) for name in ("json", "yaml", "env")}
+    assert shown["json"].json["max.poll.interval.ms"] == "300000"
+    assert "max.poll.interval.ms: '300000'\n" in shown["yaml"].out
+    assert "KAFKA_CONSUMER_MAX_POLL_INTERVAL_MS=300000\n" in shown["env"].out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("x.chekout", "no manifest declares a group 'x.chekout'"),
+        ("x.chekout", "did you mean 'x.checkout'?"),
+        ("x.orders", "groups: x.checkout"),
+        ("x.orders topics/orders.yaml", "no manifest declares a group"),
+        ("x.gone", "declared to be absent"),
+        ("x.checkout --without fetch.max.wait", "--without fetch.max.wait: "),
+        ("x.checkout --without fetch.max.wait", "did you mean 'fetch.max.wait.ms'?"),
+    ],
+)
+def test_unknown_group_or_setting_suggests_another(project: Project, arguments: str, words: str) -> None:
+    project.topic("orders")
+    project.group("gone", state="absent")
+    assert words in project.run("client-config", *arguments.split()).needs(64).err

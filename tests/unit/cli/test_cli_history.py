@@ -1,16 +1,28 @@
-"""`kafkaform history` and `kafkaform revert`, after applies that kept a record."""
+"""`kafkaform drift`, `history` and `revert`: what people changed by hand, and what applies changed."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
+from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, run_in_process
+from tests.support.plans.scenes import group
 
 pytestmark = pytest.mark.usefixtures("connected")
 
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
+CLUSTER = {"client": {"bootstrap.servers": "127.0.0.1:1"}}
+
+
+def read_changes(project: Project, *arguments: object) -> list[dict[str, Any]]:
+    changes: list[dict[str, Any]] = (
+        project.run("history", *arguments, "--format", "json").needs(0).json["changes"]
+    )
+    return changes
 
 
 def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
@@ -18,15 +30,14 @@ def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     project.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
 
     def list_changes(*arguments: object) -> list[str]:
-        changes = project.run("history", *arguments, "--format", "json").needs(0).json["changes"]
-        return [change["name"] for change in changes if change["name"] in names]
+        return [name for change in read_changes(project, *arguments) if (name := change["name"]) in names]
 
     assert sorted(list_changes()) == sorted(names)
     assert list_changes(f"Topic/{names[0]}") == [names[0]]
     assert list_changes(names[0]) == [names[0]]
     assert sorted(list_changes(f"Topic/{project.prefix}*")) == sorted(names)
     assert list_changes(f"ConsumerGroup/{names[0]}") == []
-    (change,) = project.run("history", names[0], "--format", "json").json["changes"]
+    (change,) = read_changes(project, names[0])
     assert list_changes(change["id"]) == [names[0]]
     assert sorted(list_changes(change["run"])) == sorted(names)
     assert len(list_changes(f"{project.prefix}*", "--limit", "1")) == 1
@@ -39,12 +50,9 @@ def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
 def test_history_of_file_needs_no_cluster(project: Project) -> None:
     project.topic("orders")
     audit = {"topic": False, "file": "audit.jsonl"}
-    client = {"bootstrap.servers": project.servers}
-    project.config(clusters={"dev": {"client": client, "lock": False, "audit": audit}})
+    project.config(clusters={"dev": {**CLUSTER, "lock": False, "audit": audit}})
     project.run("apply", "--auto-approve", "--audit").needs(0)
-    (change,) = run_in_process(
-        "history", "--file", "audit.jsonl", "--format", "json", cwd=project.folder
-    ).json["changes"]
+    (change,) = read_changes(project, "--file", "audit.jsonl")
     assert (change["name"], change["result"]) == (f"{project.prefix}orders", "applied")
     with (project.folder / "audit.jsonl").open("a") as file:
         file.write('garbage \x1b[2J\n{"format_version": 99}\n')
@@ -57,8 +65,7 @@ def test_history_of_file_needs_no_cluster(project: Project) -> None:
 
 
 def test_missing_record_is_named(project: Project) -> None:
-    clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
-    project.config(clusters=clusters)
+    project.config(clusters={"dev": {**CLUSTER, "audit": {"topic": False}}})
     assert "not recorded" in project.run("history").needs(1).err
     missing = run_in_process("history", "--file", "none.jsonl", cwd=project.folder).needs(1)
     assert "none.jsonl: " in missing.err
@@ -87,13 +94,7 @@ def write(project: Project, *, partitions: int = 1, retention: str = "7d") -> st
 
 def apply_topics(project: Project, *arguments: str) -> dict[str, Any]:
     project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(0)
-    changes = project.run("history", f"{project.prefix}*", "--format", "json").needs(0).json["changes"]
-    found: dict[str, Any] = changes[0]
-    return found
-
-
-def text_of(project: Project) -> str:
-    return (project.folder / "topics" / "orders.yaml").read_text()
+    return read_changes(project, f"{project.prefix}*")[0]
 
 
 def test_reverted_update_restores_manifest_with_comments(project: Project) -> None:
@@ -105,10 +106,10 @@ def test_reverted_update_restores_manifest_with_comments(project: Project) -> No
     assert shown.out.startswith("--- topics/orders.yaml\n+++ topics/orders.yaml\n@@ -7,4 +7,4 @@\n")
     assert shown.out.endswith("-  retention: 1d  # see TICKET-1\n+  retention: 7d  # see TICKET-1\n")
     assert "nothing was written" in shown.said
-    assert text_of(project) == after
+    assert (project.folder / "topics/orders.yaml").read_text() == after
     written = project.run("revert", change["id"]).needs(0)
     assert written.out == shown.out
-    assert text_of(project) == before
+    assert (project.folder / "topics/orders.yaml").read_text() == before
     assert project.live()["orders"]["retention.ms"] == "86400000", "the cluster is not touched"
     apply_topics(project)
     assert project.live()["orders"]["retention.ms"] == "604800000"
@@ -132,13 +133,12 @@ def test_reverted_deletion_without_manifest_creates_file(project: Project) -> No
     made = yaml.safe_load((project.folder / "topics" / f"{name}.yaml").read_text())
     assert made["spec"] == {"partitions": 3, "replicationFactor": 1, "retention": "7d"}
     run_in_process("validate", cwd=project.folder).needs(0)
-    assert text_of(project) == second
+    assert (project.folder / "topics/orders.yaml").read_text() == second
 
 
 def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
     """The others stay as they are."""
-    client = {"bootstrap.servers": project.servers}
-    clusters = {name: {"client": client, "environment": name, "lock": False} for name in ("dev", "prod")}
+    clusters = {name: {**CLUSTER, "environment": name, "lock": False} for name in ("dev", "prod")}
     project.config(environments=["dev", "prod"], clusters=clusters)
     where = ("--cluster", "prod")
     write(project)
@@ -146,7 +146,7 @@ def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
     write(project, retention="1d")
     project.run("apply", *where, "--auto-approve", "--audit", "--allow", "destructive").needs(0)
     name = f"Topic/{project.prefix}orders"
-    change = project.run("history", name, *where, "--format", "json").json["changes"][0]
+    change = read_changes(project, name, *where)[0]
     assert change["environment"] == "prod"
     wrong = project.run("revert", change["id"], *where, "--environment", "dev").needs(64)
     assert "--environment is dev" in wrong.err
@@ -154,7 +154,7 @@ def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
     wrong = project.run("revert", change["id"], *address, "--environment", "dev").needs(64)
     assert "environment 'prod', not dev" in wrong.err
     project.run("revert", change["id"], *where).needs(0)
-    spec = yaml.safe_load(text_of(project))["spec"]
+    spec = yaml.safe_load((project.folder / "topics/orders.yaml").read_text())["spec"]
     assert spec["retention"] == "1d"
     assert spec["overrides"] == {"prod": {"retention": "7d"}}
 
@@ -168,3 +168,71 @@ def test_unrecorded_id_is_refused_with_suggestion(project: Project) -> None:
     assert "did you mean" in near.err
     assert project.run("revert", "none").needs(1).said.startswith("Error: no change or apply 'none'")
     assert project.run("revert", change["id"].upper(), "--dry-run").needs(0).out
+
+
+@pytest.fixture
+def project(project: Project) -> Project:
+    project.config()
+    return project
+
+
+def test_restore_command_removes_drift(project: Project) -> None:
+    declared: dict[str, Any] = {"partitions": 3, "keyed": False, "retention": "7d"}
+    project.topic("orders", **declared, config={"cleanup.policy": "delete"})
+    project.apply().needs(0)
+    drift = ("drift", "--unmanaged", "ignore", "--format", "json")
+    project.run(*drift).needs(0)
+    project.set_config("orders", "retention.ms", "2592000000")
+    project.set_config("orders", "segment.ms", "3600000")
+    (resource,) = project.run(*drift).needs(2).json["resources"]
+    program, *words = resource["restore"]["command"].split()
+    assert program == "kafkaform"
+    project.run(*words, "--auto-approve").needs(0)
+    assert project.live()["orders"]["retention.ms"] == "604800000"
+    (resource,) = project.run(*drift).needs(2).json["resources"]
+    assert [field["path"] for field in resource["fields"]] == ["config.segment.ms"]
+    # And what nothing declares goes by the line that the report shows.
+    (line,) = resource["restore"]["lines"]
+    assert (line["yaml"], line["keys"][:-1]) == ("segment.ms: null", ["spec", "config"])
+    project.topic("orders", **declared, config={"cleanup.policy": "delete", "segment.ms": None})
+    project.apply().needs(0)
+    project.run(*drift).needs(0)
+
+
+def test_unmanaged_topics_and_groups_are_reported(project: Project, connected: Connected) -> None:
+    mine = f"{project.prefix}mine"
+    project.topic("mine")
+    project.apply().needs(0)
+    (project.folder / "topics/mine.yaml").unlink()
+    project.topic("declared")
+    project.apply().needs(0)
+    reader = group(f"{project.prefix}reader")
+    assert connected.execute([CommitInitialOffsets(reader, {mine: "earliest"})]) == [None]
+
+    def run(*arguments: str) -> Any:
+        return project.run("drift", "--format", "json", *arguments)
+
+    shown = run().needs(0).json
+    assert {"kind": "Topic", "name": mine} in shown["unmanaged"]
+    assert {"kind": "ConsumerGroup", "name": f"{project.prefix}reader"} in shown["unmanaged"]
+    assert shown["summary"]["drifted"] == 0
+    assert run("--unmanaged", "error").needs(2).json["verdict"] == "drift"
+    assert run("--unmanaged", "ignore").needs(0).json["unmanaged"] is None
+    assert run("--target", "Topic/*").needs(0).json["unmanaged"] is None
+    failed = project.run("drift", "--adopt", "--unmanaged", "error").needs(1)
+    assert f"not adopted Topic/{mine}: " in failed.out
+
+
+def test_invalid_manifest_fails_drift(project: Project) -> None:
+    project.write("topics/a.yaml", "kind: Topic\n")
+    call = project.run("drift", "--format", "prometheus").needs(1)
+    assert 'kafkaform_drift_success{cluster="dev"} 0.0' in call.out
+    assert project.run("drift", "--format", "github").needs(1).out.startswith("::error file=topics/a.yaml")
+
+
+def test_drift_of_a_branch_uses_the_trusted_cluster(project: Project, tmp_path: Path) -> None:
+    branch = Project(tmp_path / "branch", "127.0.0.1:1", project.prefix)
+    branch.config()
+    branch.topic("b")
+    call = project.run("drift", "--manifests-from", branch.folder, "--unmanaged", "ignore").needs(2)
+    assert f"Topic/{project.prefix}b" in call.out

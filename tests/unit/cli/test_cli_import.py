@@ -1,4 +1,4 @@
-"""`kafkaform import` of the files of another tool, without a cluster, and of a cluster; `kafkaform get`."""
+"""`kafkaform new`, `import` and `get`: manifests like a team's, of other tools' files, and of a cluster."""
 
 import shutil
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project, manifest, run_in_process
+from tests.support.cli.project import ROOT, Project, manifest, run_in_process
 from tests.support.foreign.examples import EXAMPLES, QUOTAS, TOPICS, list_acls
 from tests.support.plans.scenes import group, topic
 
@@ -64,13 +64,11 @@ def test_import_of_several_clusters_needs_source_cluster(tmp_path: Path) -> None
     run_in_process("import", "--source-cluster", "prod", cwd=tmp_path).needs(64)
 
 
-def test_import_of_files_accepts_several_configured_clusters(tmp_path: Path) -> None:
-    (tmp_path / "state.yaml").write_text(STATE, "utf-8")
-    clusters = "".join(f"  {name}: {{client: {{bootstrap.servers: 'h:1'}}}}\n" for name in ("a", "b"))
-    head = "apiVersion: kafkaform/v1\nkind: Config\n"
-    (tmp_path / "kafkaform.yaml").write_text(f"{head}clusters:\n{clusters}", "utf-8")
-    run_in_process("import", "--from", "auto", "state.yaml", cwd=tmp_path).needs(0)
-    run_in_process("import", "state.yaml", "--clusters", "*", cwd=tmp_path).needs(64)
+def test_import_of_files_accepts_several_configured_clusters(project: Project) -> None:
+    project.write("state.yaml", STATE)
+    project.config(clusters={name: {"client": {"bootstrap.servers": "h:1"}} for name in ("a", "b")})
+    project.run("import", "--from", "auto", "state.yaml").needs(0)
+    project.run("import", "state.yaml", "--clusters", "*").needs(64)
 
 
 @pytest.mark.parametrize("by", ["topic", "prefix"])
@@ -86,9 +84,6 @@ def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None
     schema.write_text('"string"', "utf-8")
     run_in_process(*line, "--overwrite", cwd=tmp_path).needs(1)
     assert schema.read_text("utf-8") == before
-
-
-# --- of a cluster ----------------------------------------------------------------------------------
 
 
 def create_topics(connected: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
@@ -132,12 +127,12 @@ def test_shared_values_become_defaults(project: Project, connected: Connected, p
 
 SPEC = {"partitions": 1, "replicationFactor": 1}
 STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
-    "a file that is there": ("live/{}b.yaml", "mine", ("--out", "live"), "live/{}b.yaml already exists"),
+    "a file that is there": ("live/x.b.yaml", "mine", ("--out", "live"), "live/x.b.yaml already exists"),
     "another manifest in the file": (
-        "topics/{}a.yaml",
-        manifest("{}a", SPEC) + "---\n" + manifest("{}z", SPEC),
+        "topics/x.a.yaml",
+        manifest("x.a", SPEC) + "---\n" + manifest("x.z", SPEC),
         ("--overwrite",),
-        "topics/{}a.yaml also declares Topic/{}z, which would be lost",
+        "topics/x.a.yaml also declares Topic/x.z, which would be lost",
     ),
     "a wrong manifest": (
         "topics/wrong.yaml", "kind: Topic\nmetadata: {nam: x}\n", (), "topics/wrong.yaml:2:12",
@@ -151,12 +146,10 @@ def test_import_is_stopped_before_it_writes(
     project: Project, connected: Connected, prefix: str, case: str
 ) -> None:
     create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "abc"})
-    name, text, options, reason = (
-        part.replace("{}", prefix) if isinstance(part, str) else part for part in STOPPED[case]
-    )
-    file = project.write(str(name), str(text))
+    name, text, options, reason = STOPPED[case]
+    file = project.write(name, text)
     call = project.run("import", "--match", f"{prefix}*", *options).needs(1)
-    assert str(reason) in call.err
+    assert reason in call.err
     assert [*file.parent.iterdir()] == [file]
     assert file.read_text() == text
 
@@ -253,3 +246,117 @@ def test_names_are_lines_or_json(project: Project) -> None:
     assert project.run("get", "topics", "--all").needs(0).out.split() == every
     assert project.run("get", "topics", "--all", "--format", "json").needs(0).json == every
     assert project.run("get", "groups").needs(0).out.split() == ["accountants", "h"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The manifests of this repository, of seven teams."""
+    for name in ("topics", "schemas"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "kafkaform.yaml", tmp_path)
+    return tmp_path
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "topic orders.refunds.v1": ("checkout/orders.refunds.v1.yaml", {"partitions": 6, "keyed": True}),
+    "topic orders.x --team payments": ("payments/orders.x.yaml", {"keyed": True}),
+    "topic orders.refunds.v1 --out topics/new/a.yaml": ("new/a.yaml", {"keyed": True}),
+    "group checkout-refunds --reads a --reads b": ("checkout/checkout-refunds.yaml", {"topics": ["a", "b"]}),
+    "access User:refunds --team checkout --reads a --writes b": (
+        "checkout/refunds.yaml",
+        {
+            "principals": ["User:refunds"],
+            "produces": ["b"],
+            "consumes": [{"group": "refunds", "topics": ["a"]}],
+        },
+    ),
+}
+"""The path below topics/ and a part of the spec, by the arguments."""
+
+
+@pytest.mark.parametrize("arguments", CASES)
+def test_new_manifest_follows_team_conventions(folder: Path, arguments: str) -> None:
+    below, spec = CASES[arguments]
+    path = f"topics/{below}"
+    call = run_in_process("new", *arguments.split(), cwd=folder).needs(0)
+    made = yaml.safe_load((folder / path).read_text("utf-8"))
+    assert made["metadata"]["labels"]["team"] == ("payments" if "payments" in arguments else "checkout")
+    assert made["spec"].items() >= spec.items()
+    assert "replicationFactor" not in made["spec"]  # of the defaults
+    schema = (folder / path).read_text().split("$schema=")[1].splitlines()[0]
+    assert (folder / path).parent.joinpath(schema).exists()
+    assert f"Written: {path}" in call.out
+    assert " --target " in call.out.splitlines()[-1]
+    run_in_process("validate", cwd=folder).needs(0)
+    # Differing labels are left to the author.
+    assert path != "topics/checkout/orders.refunds.v1.yaml" or (
+        "No label tier: the others have critical, important" in call.out
+    )
+
+
+def test_successor_has_all_values_of_its_predecessor(folder: Path) -> None:
+    old = folder / "topics" / "checkout" / "old.yaml"
+    old.write_text(
+        """apiVersion: kafkaform/v1
+kind: Topic
+metadata:
+  name: old
+  labels: {team: checkout, version: 1.10, tier: critical}
+  annotations: {kafkaform/allow: "delete of abc: gone", kafkaform/waive.KF111: "short by intent"}
+spec:
+  partitions: 12
+  keyed: true
+  recreate: 3dBzWnVfRkWvGk1yQn2c8A
+  retention: {time: 7d, bytes: "1GiB"}
+  config: {min.cleanable.dirty.ratio: 0.50, cleanup.policy: "delete"}
+  overrides:
+    dev: {partitions: 3, recreate: 3dBzWnVfRkWvGk1yQn2c8A}
+"""
+    )
+    run_in_process("new", "topic", "new", "--succeeds", "old", cwd=folder).needs(0)
+    files = (old, old.with_name("new.yaml"))
+    before, after = (yaml.load(file.read_text(), yaml.BaseLoader) for file in files)
+    del before["metadata"]["annotations"]["kafkaform/allow"]
+    del before["spec"]["recreate"], before["spec"]["overrides"]["dev"]["recreate"]
+    before["metadata"]["name"] = "new"
+    before["spec"]["succeeds"] = "old"
+    assert after == before
+    run_in_process("validate", cwd=folder).needs(0)
+
+
+REFUSED = {
+    "topic a --succeeds b": "kafkaform import --match b",
+    "topic orders.v1": "Topic/orders.v1 is declared in topics/checkout/orders.yaml:4:1",
+    "topic carts --team checkout": "topics/checkout/carts.yaml exists",
+    "topic a --team x --out kafkaform.yaml": "kafkaform.yaml exists",
+}
+WRONG = {
+    "topic zzz": "--team analytics | catalogue",
+    "topics a+b --team x": "is not a legal topic name",
+    "quota a": "'quota' is not a kind",
+    "topc a": "did you mean 'topic'?",
+    "group checkout-x": "give --reads TOPIC",
+    "access checkout-x": "--writes TOPIC",
+    "topic orders.x --reads a": "not for topics",
+    "group checkout-x --reads a --writes b": "not for groups",
+    "group a --reads a --succeeds orders.v1": "--succeeds is for topics",
+}
+
+
+def test_refused_new_writes_nothing(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for arguments, why in {**REFUSED, **WRONG}.items():
+        call = run_in_process("new", *arguments.split(), cwd=folder)
+        assert why in call.needs(1 if arguments in REFUSED else 64).err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_first_manifests_have_default_values(tmp_path: Path) -> None:
+    for arguments in ("topic a", "access a --reads a", "group a --reads a"):
+        run_in_process("new", *arguments.split(), cwd=tmp_path).needs(0)
+    files = tmp_path.rglob("*.yaml")
+    made = {str(file.relative_to(tmp_path / "topics")): yaml.safe_load(file.read_text()) for file in files}
+    assert made.keys() == {"a.yaml", "access/a.yaml", "groups/a.yaml"}
+    assert made["a.yaml"]["spec"] == {"partitions": 6, "replicationFactor": 3, "keyed": True}
+    assert all("labels" not in each["metadata"] for each in made.values())
+    run_in_process("validate", cwd=tmp_path).needs(0)

@@ -34,10 +34,8 @@ def project(project: Project, connected: Connected) -> Project:  # noqa: ARG001 
 
 
 def configure(project: Project, url: str = "${env:HOOK}", **more: Any) -> None:
-    notify = {"url": url, **more}
-    client = {"bootstrap.servers": project.servers}
-    cluster = {"environment": "prod", "client": client, "notify": notify}
-    project.config(environments=["prod"], clusters={"main": cluster})
+    cluster = {"environment": "prod", "client": {"bootstrap.servers": project.servers}}
+    project.config(environments=["prod"], clusters={"main": {**cluster, "notify": {"url": url, **more}}})
 
 
 def run(project: Project, hook: Webhook, *arguments: object, **env: str) -> Call:

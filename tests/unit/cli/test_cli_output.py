@@ -1,4 +1,4 @@
-"""Plans as annotations and SARIF, their exit codes, and errors: one line, a hint and no secret."""
+"""Outputs: reports and their exit codes, errors in one line with a hint and no secret, and closed streams."""
 
 import base64
 import json
@@ -18,24 +18,17 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+from kafkaform import __version__
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import RENDERERS, print_text, show
 from kafkaform.cli.plan import exit_code
 from kafkaform.cli.show import Saving
-from kafkaform.core.model import (
-    Create,
-    Diagnostic,
-    FieldChange,
-    Location,
-    ResourceRef,
-    Severity,
-    Status,
-    Update,
-)
+from kafkaform.core.model import Create, Diagnostic, FieldChange, Location, Severity, Status, Update
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import printable
+from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.project import Project, run_in_process
+from tests.support.cli.project import BIN, Project, command, environment, kafkaform, run_in_process
 from tests.support.plans.scenes import topic
 
 HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")
@@ -122,13 +115,9 @@ def test_invalid_input_error_mentions_apply_only_for_apply(tmp_path: Path, comma
 def test_unreachable_cluster_is_single_error_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Project(tmp_path, "", "x.").topic("a")
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 1.0)
-    with (
-        closing(socket.create_server(("127.0.0.1", 0))) as silent,
-        closing(socket.create_server(("127.0.0.1", 0))) as refusing,
-    ):
-        ports = [server.getsockname()[1] for server in (silent, refusing)]
-        refusing.close()
-        for server in (f"127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}", "no-such-host.invalid:9092"):
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        slow = f"127.0.0.1:{silent.getsockname()[1]}"
+        for server in ("127.0.0.1:1", slow, "no-such-host.invalid:9092"):
             call = run_in_process("plan", "topics", "--bootstrap-server", server, cwd=tmp_path)
             assert f"no broker of {server} answered within 1 s" in call.read_error()[0]
             assert call.said == call.err
@@ -157,18 +146,11 @@ print(make_token_source(SaslSettings("OAUTHBEARER", tokens=MskIamSettings("eu-we
 
 
 def test_debug_output_has_no_aws_credentials() -> None:
-    credentials = {
-        "AWS_ACCESS_KEY_ID": "a-public-name",
-        "AWS_SECRET_ACCESS_KEY": "hunter2",
-        "AWS_SESSION_TOKEN": "a-session-4711",
-    }
-    signed = subprocess.run(
-        [sys.executable, "-c", SIGNS],
-        env={**os.environ, **credentials},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    credentials = {"ACCESS_KEY_ID": "a-public-name", "SECRET_ACCESS_KEY": "hunter2"}
+    credentials["SESSION_TOKEN"] = "a-session-4711"
+    environ = {**os.environ, **{f"AWS_{name}": value for name, value in credentials.items()}}
+    script = [sys.executable, "-c", SIGNS]
+    signed = subprocess.run(script, env=environ, capture_output=True, text=True, check=True)
     token = base64.urlsafe_b64decode(f"{signed.stdout.strip()}==").decode()
     assert "a-session-4711" in token
     signature = token.partition("X-Amz-Signature=")[2].partition("&")[0]
@@ -193,18 +175,15 @@ def test_saved_plan_suggests_apply_only_with_planned_changes(
     assert words in capsys.readouterr().err
 
 
-WAITING = Update(
-    ResourceRef("Topic", "a"),
-    None,
-    (FieldChange("replicationFactor", 1, 3, deferred="the layout is not known"),),
-)
+TOPIC = topic("a")
+WAITING = Update(TOPIC, None, (FieldChange("replicationFactor", 1, 3, deferred="the layout is not known"),))
 CODES = [
     (Plan("c"), 0, 0, 0),
-    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.PLANNED),)), 0, 2, 0),
-    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.REFUSED),)), 0, 2, 1),
-    (Plan("c", (PlannedChange(Create(ResourceRef("Topic", "a"), {}), Status.NEEDS_CONSENT),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(Create(TOPIC, {}), Status.PLANNED),)), 0, 2, 0),
+    (Plan("c", (PlannedChange(Create(TOPIC, {}), Status.REFUSED),)), 0, 2, 1),
+    (Plan("c", (PlannedChange(Create(TOPIC, {}), Status.NEEDS_CONSENT),)), 0, 2, 1),
     (Plan("c", (PlannedChange(WAITING, Status.PLANNED),)), 0, 2, 1),
-    (Plan("c", unknown=(ResourceRef("Topic", "a"),)), 1, 1, 1),
+    (Plan("c", unknown=(TOPIC,)), 1, 1, 1),
 ]
 
 
@@ -220,3 +199,58 @@ def test_graph_of_manifests_needs_no_cluster(project: Project) -> None:
     project.group("shop", topics=[project.topic("orders")])
     (edge,) = project.run("graph", "--format", "json").needs(0).json["edges"]
     assert edge == {"topic": "x.orders", "group": "x.shop", "declared": True, "live": None, "lag": None}
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    """A saved plan; its text has characters beyond ASCII."""
+    fields = (FieldChange("partitions", 3, 6, 3, 6),)
+    updates = (Update(topic(f"orders.{n:04}"), "id", fields) for n in range(500))
+    changes = tuple(PlannedChange(update, Status.PLANNED) for update in updates)
+    file = tmp_path / "plan.json"
+    file.write_text(plan_to_json(Plan("cluster", changes), HEADER), "utf-8")
+    return file
+
+
+def test_module_and_script_are_entry_points(tmp_path: Path) -> None:
+    for start in (command(), [str(BIN / "kafkaform")]):
+        done = subprocess.run([*start, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout == f"kafkaform, version {__version__}\n"
+        wrong = subprocess.run([*start, "nope"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert wrong.returncode == 64
+
+
+def test_closed_pipe_is_not_reported(plan_file: Path) -> None:
+    for arguments in (["show", plan_file], ["--help"]):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as closed:
+            done = subprocess.run(
+                command(*arguments), stdout=closed, stderr=subprocess.PIPE, check=False, env=environment()
+            )
+        assert (done.returncode, done.stderr) == (1, b"")
+
+
+FULL = "Error: the output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "error"),
+    [
+        (">&-", ""),
+        ("2>&-", ""),
+        (">&- 2>&-", ""),
+        ("<&-", ""),
+        (">/dev/full", FULL),
+        ("--format json >/dev/full", FULL),
+    ],
+)
+def test_only_full_disk_is_reported_in_one_line(redirection: str, error: str, plan_file: Path) -> None:
+    shell = ["bash", "-c", f'exec "$0" "$@" {redirection}', *command("show", plan_file)]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False, env=environment())
+    assert (done.returncode, done.stderr) == (int(bool(error)), error)
+
+
+def test_ascii_output_escapes_arrow(plan_file: Path) -> None:
+    shown = kafkaform("show", plan_file, cwd=plan_file.parent, env={"PYTHONIOENCODING": "ascii"})
+    assert r"3 \u2192 6" in shown.needs(0).out

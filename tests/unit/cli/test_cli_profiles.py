@@ -40,6 +40,12 @@ def write_topics(project: Project, count: int, **spec: Any) -> None:
         project.write(f"topics/t{number}.yaml", text)
 
 
+def apply_topics(project: Project, count: int, profiles: dict[str, Any] = PROFILES, **more: Any) -> None:
+    configure(project, profiles, **more)
+    write_topics(project, count)
+    project.apply("--cluster", "eu").needs(0)
+
+
 def explain(project: Project, cluster: str, name: str = "t0") -> dict[str, Any]:
     call = project.run("explain", f"Topic/{name}", "--cluster", cluster, "--format", "json").needs(0)
     return {field["path"]: field["settings"] for field in call.json["fields"]}
@@ -71,9 +77,7 @@ def test_profile_change_is_planned_and_consented_by_profile_name(project: Projec
 
 
 def test_increased_risk_needs_new_profile_consent(project: Project, connected: Connected) -> None:
-    configure(project)
-    write_topics(project, 1)
-    project.apply("--cluster", "eu").needs(0)
+    apply_topics(project, 1)
     configure(project, {**PROFILES, "standard": {"Topic": {"partitions": 6, "config": {"segment.ms": "1h"}}}})
     project.run("plan", "--cluster", "eu", "--out", "p.json").needs(0)
     assert connected.execute([AlterConfigs(topic("t0"), {"cleanup.policy": "compact"})]) == [None]
@@ -160,9 +164,7 @@ TWO_DAYS = "172800000"
 
 
 def test_adopted_drift_of_whole_profile_edits_profile(project: Project, connected: Connected) -> None:
-    configure(project)
-    write_topics(project, 3)
-    project.apply("--cluster", "eu").needs(0)
+    apply_topics(project, 3)
     set_retention(connected, TWO_DAYS, "t0", "t1", "t2")
     manifests = [path.read_text() for path in sorted(project.folder.glob("topics/*.yaml"))]
     adopted = project.run("drift", "--cluster", "eu", "--adopt").needs(0)
@@ -178,14 +180,11 @@ def test_adopted_drift_of_whole_profile_edits_profile(project: Project, connecte
 def test_adopted_drift_of_some_resources_edits_manifests(
     paths: tuple[str, ...], project: Project, connected: Connected
 ) -> None:
-    configure(project)
-    write_topics(project, 3)
-    project.apply("--cluster", "eu").needs(0)
+    apply_topics(project, 3)
     # With paths, others that are not read may inherit the value.
     set_retention(connected, TWO_DAYS, *(("t0", "t1") if not paths else ("t0", "t1", "t2")))
     before = (project.folder / "kafkaform.yaml").read_text()
-    repository = Work(project.folder)
-    repository.commit()
+    Work(project.folder).commit()
     file = project.folder / "topics/t0.yaml"
     file.write_text(file.read_text() + "# not applied\n")
     adopted = project.run("drift", *paths, "--cluster", "eu", "--adopt").needs(0)
@@ -205,9 +204,7 @@ def test_profiles_of_another_repository_are_not_edited(
     shared = {"apiVersion": "kafkaform/v1", "kind": "Config", "profiles": PROFILES}
     commit = platform.commit(**{"profiles.yaml": yaml.safe_dump(shared)})
     source = {"repository": str(platform.folder), "commit": commit, "path": "profiles.yaml"}
-    configure(project, {}, profilesFrom=source)
-    write_topics(project, 2)
-    project.apply("--cluster", "eu").needs(0)
+    apply_topics(project, 2, {}, profilesFrom=source)
     (setting,) = explain(project, "eu")["config.retention.ms"]
     assert (setting["layer"], setting["source"]["file"]) == ("profile/events", f"profiles.yaml@{commit[:12]}")
     set_retention(connected, TWO_DAYS, "t0", "t1")
@@ -220,9 +217,7 @@ def test_profiles_of_another_repository_are_not_edited(
 def test_adopted_drift_leaves_other_clusters_of_environment(
     names: tuple[str, ...], project: Project, connected: Connected
 ) -> None:
-    configure(project, {"events": {"Topic": {"partitions": 3, "retention": "7d"}}})
-    write_topics(project, 2)
-    project.apply("--cluster", "eu").needs(0)
+    apply_topics(project, 2, {"events": {"Topic": {"partitions": 3, "retention": "7d"}}})
     set_retention(connected, TWO_DAYS, *names)
     assert "in spec.overrides.eu.config" in project.run("drift", "--cluster", "eu").needs(2).out
     project.run("drift", "--cluster", "eu", "--adopt").needs(0)

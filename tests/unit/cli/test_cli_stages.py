@@ -281,8 +281,7 @@ def test_compare_and_arrivals_cover_several_clusters(project: Project, fleet: di
 def test_cluster_without_stage_is_refused_before_apply(project: Project) -> None:
     project.config(clusters=CLUSTERS, stages=[["staging"], ["region=eu"]])
     call = apply(project, "*").needs(64)
-    assert "asia, us" in call.err
-    assert "stage 1" not in call.err
+    assert ("asia, us" in call.err, "stage 1" in call.err) == (True, False)
 
 
 def build_cluster_report(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
@@ -311,11 +310,12 @@ def test_fleet_markdown_stays_within_comment_limit(memory: MemoryCluster) -> Non
 
 def test_fleet_output_is_printable_and_counts_held_back(memory: MemoryCluster) -> None:
     # What came from outside is printable.
-    failed = FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
-    text = render_fleet([failed]).plain
-    assert "\x1b" not in text
-    assert "\x07" not in text
-    assert json.loads(fleet_to_json([failed]))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
-    assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
+    failed = [FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))]
+    assert not {"\x1b", "\x07"} & {
+        *render_fleet(failed).plain,
+        *fleet_to_json(failed),
+        *fleet_to_markdown(failed),
+    }
+    assert json.loads(fleet_to_json(failed))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
     plan = plan_for(memory, declare_topic("a", replicas=9))
     assert fleet_sentence([build_cluster_report("a", plan)]) == "1 cluster: 1 change on 1 (1 held back)."

@@ -1,10 +1,15 @@
-"""The help: commands by section, examples that run, and the connection in one line."""
+"""Help and completion: commands by section, examples that run, and what a shell is told."""
 
+import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import click
 import pytest
@@ -16,8 +21,8 @@ from kafkaform.cli.options import SECTIONS as OPTION_SECTIONS
 from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
 from tests.support.cli.memory_program import use_memory
-from tests.support.cli.project import Call, Project, manifest, run_in_process
-from tests.support.github.git_work import commit_all, run_git
+from tests.support.cli.project import Call, Project, environment, manifest, run_in_process
+from tests.support.github.git_work import Work
 
 NAMES = {" ".join(path[1:]): command for path, command in list_commands() if len(path) > 1}
 CALLED = [
@@ -121,19 +126,30 @@ def test_commands_are_documented() -> None:
         assert len(summary) <= 61, "the list of commands has a line each in 80 columns"
 
 
-def test_help_imports_no_clients() -> None:
+def list_imported(folder: Path, lines: str, given: str = "") -> tuple[list[str], str]:
+    """Return which heavy modules a new process has imported at each `show()`, and what else it printed."""
     script = (
-        "import sys; from kafkaform.cli.main import run\n"
+        "import contextlib, json, os, sys; from kafkaform.cli.main import run\n"
         f"def show(): print('imported', *({HEAVY} & sys.modules.keys()))\n"
+    )
+    command = [sys.executable, "-c", script + lines]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), input=given, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if line.startswith("imported")], done.stdout
+
+
+def test_help_imports_no_clients(tmp_path: Path) -> None:
+    lines = (
         "run(['--help']); run(['--version']); show()\n"
         "for command in 'plan', 'apply', 'skew': run([command, '--help'])\n"
         "show()"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    first, second = (line.split()[1:] for line in done.stdout.splitlines() if line.startswith("imported"))
-    assert first == []
-    assert not CLIENTS & {*second}
-    assert "--what-if" in done.stdout
+    (first, second), printed = list_imported(tmp_path, lines)
+    assert first == "imported"
+    assert not CLIENTS & {*second.split()}
+    assert "--what-if" in printed
 
 
 _SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"
@@ -184,8 +200,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         "spec: {partitions: 1, replicas: 1}\n",
     )
     run_example(project, "apply --auto-approve --allow destructive").needs(0)
-    run_git(tmp_path, "init", "-q", "-b", "main")
-    commit_all(tmp_path)
+    Work(tmp_path).commit()
     run_example(project, "plan --out plan.json").needs(0)
     run_example(project, "reset billing --to earliest --out reset.json").needs(0)
     return project
@@ -204,3 +219,108 @@ def test_example_runs(project: Project, example: str) -> None:
 
 def test_parsed_only_examples_are_documented() -> None:
     assert PARSED_ONLY.keys() <= {*EXAMPLES, *(each for examples in EXAMPLES.values() for each in examples)}
+
+
+Completed = Callable[[Path, str], list[str]]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    project = Project(tmp_path, "h:1", "")
+    cluster: dict[str, Any] = {"client": {"bootstrap.servers": "h:1"}}
+    clusters = dict.fromkeys(("west", "$(touch x)"), cluster)
+    clusters["east"] = {**cluster, "labels": {"region": "eu"}}
+    policies = [{"name": "team", "message": "m", "require": {"labels": ["team"]}}]
+    project.config(environments=["dev", "prod"], clusters=clusters, policies=policies)
+    for name in ("orders", "payments", "orders; touch x"):
+        project.topic(name)
+    project.group("orders-reader", topics=["orders"])
+    project.topic("orders.draft", partitons=1)
+    project.write("topics/broken.yaml", "kind: [\n")
+    return tmp_path
+
+
+def steering(words: str) -> dict[str, str]:
+    """Return the variables of bash for completing the last of these words."""
+    return {
+        "_KAFKAFORM_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+
+
+@pytest.fixture
+def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completed:
+    """Return a function that lists the completions of the last of some words, in a folder."""
+
+    def offer_completions(folder: Path, words: str) -> list[str]:
+        monkeypatch.chdir(folder)
+        with patch.dict(os.environ, environment(**steering(words)), clear=True), pytest.raises(SystemExit):
+            run([])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return [line.removeprefix("plain,") for line in out.splitlines() if line]
+
+    return offer_completions
+
+
+OFFERED = [
+    ("kafkaform pl", ["plan"]),
+    ("kafkaform plan --cluster ", ["east", "west"]),
+    ("kafkaform plan --clusters ", ["east", "region=eu", "west"]),
+    ("kafkaform status --cluster w", ["west"]),
+    ("kafkaform plan -e ", ["dev", "prod"]),
+    ("kafkaform validate --environment p", ["prod"]),
+    ("kafkaform plan --target ", ["ConsumerGroup/orders-reader", "Topic/orders", "Topic/orders.draft"]),
+    ("kafkaform plan --target Topic/p", ["Topic/payments"]),
+    ("kafkaform get q", ["quota", "quotas"]),
+    ("kafkaform get Topic/p", ["Topic/payments"]),
+    ("kafkaform get topic o", ["orders", "orders.draft"]),
+    ("kafkaform get groups o", ["orders-reader"]),
+    ("kafkaform reset o", ["orders-reader"]),
+    ("kafkaform client-config o", ["orders-reader"]),
+    ("kafkaform skew p", ["payments"]),
+    ("kafkaform status orders", ["orders", "orders-reader", "orders.draft"]),
+    ("kafkaform history Topic/pay", ["Topic/payments"]),
+    ("kafkaform compare east w", ["west"]),
+    ("kafkaform compare --environments d", ["dev"]),
+    ("kafkaform rules KF11", [f"KF11{digit}" for digit in range(10)]),
+    ("kafkaform rules policy/", ["policy/team"]),
+    ("kafkaform doctor --rule KF10", []),
+    ("kafkaform doctor --rule KF303", ["KF303"]),
+    ("kafkaform nonsense x", []),
+    ("kafkaform plan --config none.yaml --cluster ", []),
+]
+
+
+@pytest.mark.parametrize(("words", "offered"), OFFERED)
+def test_completion_offers_expected_words(
+    repository: Path, completed: Completed, words: str, offered: list[str]
+) -> None:
+    found = completed(repository, words)
+    if words.endswith("--target "):
+        found.remove("Topic/payments")
+    assert found == offered
+
+
+def test_completion_imports_no_client(repository: Path) -> None:
+    """All of it in one process, which must not have imported any at its end."""
+    lines = (
+        "for steering in json.loads(sys.stdin.read()):\n"
+        "    os.environ |= steering\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        run([])\n"
+        "show()"
+    )
+    (imported,), printed = list_imported(
+        repository, lines, json.dumps([steering(words) for words, _ in OFFERED])
+    )
+    assert not CLIENTS & {*imported.split()}
+    assert "plain,Topic/payments" in printed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_printed_for_shell(repository: Path, shell: str) -> None:
+    call = run_in_process("completion", shell, cwd=repository).needs(0)
+    assert call.err == ""
+    assert f"_KAFKAFORM_COMPLETE={shell}_complete" in call.out

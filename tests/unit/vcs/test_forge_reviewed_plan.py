@@ -5,6 +5,7 @@ import random
 import re
 import struct
 import tracemalloc
+import warnings
 import zipfile
 from typing import Any
 
@@ -69,15 +70,11 @@ def test_unreviewed_plan_is_refused(merged: Job, how: dict[str, Any], said: str)
     assert not (merged.folder / "plan.json").exists()
 
 
-def test_workflow_path_with_branch_is_accepted(merged: Job) -> None:
+def test_artifact_of_workflow_on_branch_is_accepted_and_needed(merged: Job) -> None:
+    assert f"there is no artifact {ARTEFACT}" in merged.plan().needs(1).err
     merged.hub.plan(ARTEFACT, {"plan.json": "{}"}, path=".github/workflows/plan-kafka.yml@refs/heads/main")
     merged.plan().needs(1)
     merged.plan("--workflow", "plan-kafka.yml").needs(0)
-
-
-def test_missing_artefact_is_an_error(merged: Job) -> None:
-    call = merged.plan().needs(1)
-    assert f"there is no artifact {ARTEFACT}" in call.err
 
 
 def test_storage_may_fail_for_a_while(merged: Job) -> None:
@@ -88,18 +85,22 @@ def test_storage_may_fail_for_a_while(merged: Job) -> None:
     merged.plan().needs(0)
 
 
-def test_storage_error_hides_signed_address(merged: Job) -> None:
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"path": "/blob/", "status": 403}, "GitHub's storage returned status 403"),
+        (
+            {"path": "/zip$", "status": 302, "headers": {"Location": "http://storage.example/x"}},
+            "no safe address to download the artifact from",
+        ),
+    ],
+)
+def test_failed_download_hides_signed_address(merged: Job, how: dict[str, Any], said: str) -> None:
     merged.hub.plan(ARTEFACT, {"plan.json": "{}"})
-    merged.hub.fail("GET", "/blob/", status=403)
+    merged.hub.fail("GET", **how)
     call = merged.plan().needs(1)
-    assert "GitHub's storage returned status 403" in call.err
+    assert said in call.err
     assert "signed" not in call.both
-
-
-def test_redirect_to_an_unsafe_place_is_not_followed(merged: Job) -> None:
-    merged.hub.plan(ARTEFACT, {"plan.json": "{}"})
-    merged.hub.fail("GET", "/zip$", status=302, headers={"Location": "http://storage.example/x"})
-    assert "no safe address to download the artifact from" in merged.plan().needs(1).err
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -131,29 +132,23 @@ def test_wrong_reviewed_plan_usage_is_refused(merged: Job, arguments: list[str],
     assert merged.hub.requests == []
 
 
-def read_error(job: Job) -> str:
-    return job.plan().needs(1).err.partition("Error: ")[2]
-
-
 @pytest.mark.parametrize("source", [FORK_ID, None])
 def test_pull_request_from_fork_is_refused(job: Job, source: int | None) -> None:
     job.hub.pull(MERGE, source=source)
     assert "#12 came from a fork" in job.plan().needs(1).err
 
 
-def test_direct_push_is_refused(job: Job) -> None:
-    assert read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
-    assert job.waits == [5.0, 5.0, 5.0]
-    assert job.hub.writes() == []
-
-
 @pytest.mark.parametrize(
-    "how", [{"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
+    "how", [None, {"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
 )
-def test_pull_request_not_merged_as_commit_is_refused(job: Job, how: dict[str, Any]) -> None:
-    job.hub.pull(MERGE, **how)
+def test_commit_of_no_merged_pull_request_is_refused(job: Job, how: dict[str, Any] | None) -> None:
+    if how:
+        job.hub.pull(MERGE, **how)
     job.hub.plan(ARTEFACT, {"plan.json": "{}"})
-    assert read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
+    error = job.plan().needs(1).err.partition("Error: ")[2]
+    assert error.startswith("no pull request was merged into main as commit cccccccccccc")
+    assert job.hub.writes() == []
+    assert how or job.waits == [5.0, 5.0, 5.0]
 
 
 def test_merge_listed_late_is_awaited(job: Job) -> None:
@@ -176,22 +171,6 @@ def test_only_the_plan_is_read() -> None:
     assert read_plan(zip_texts({"plan.json": "{}", "plan.md": "## Plan", "../../etc/passwd": "x"})) == "{}"
 
 
-@pytest.mark.parametrize("name", ["../plan.json", "/plan.json", "a/plan.json", "PLAN.json", "plan.json\n"])
-def test_plan_in_another_folder_is_refused(name: str) -> None:
-    with pytest.raises(ForgeError, match=r"no files named plan\.json"):
-        read_plan(zip_texts({name: "{}"}))
-
-
-def test_two_plans_are_refused() -> None:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("plan.json", "{}")
-        with pytest.warns(UserWarning, match="Duplicate name"):
-            archive.writestr("plan.json", "[]")
-    with pytest.raises(ForgeError, match="has 2 files named"):
-        read_plan(content.getvalue())
-
-
 def test_large_plan_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_PLAN_BYTES", 1_000_000)
     with pytest.raises(ForgeError, match=r"1,000,001 bytes, more than the limit of 1,000,000"):
@@ -212,32 +191,31 @@ def test_plan_larger_than_its_declared_size_is_not_unpacked() -> None:
     assert peak < 5_000_000
 
 
-def test_encrypted_plan_is_refused() -> None:
-    archive = bytearray(zip_texts({"plan.json": "{}"}))
+def build_archive(*plans: bytes, method: int = zipfile.ZIP_STORED, encrypted: bool = False) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of two files of one name
+        for plan in plans:
+            archive.writestr("plan.json", plan)
+    made = bytearray(content.getvalue())
     for header, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        struct.pack_into("<H", archive, archive.index(header) + offset, 1)
-    with pytest.raises(ForgeError, match="is encrypted"):
-        read_plan(bytes(archive))
+        struct.pack_into("<H", made, made.index(header) + offset, int(encrypted))
+    return bytes(made)
 
 
-@pytest.mark.parametrize("size", range(1, 100, 7))
-def test_truncated_archive_is_refused(size: int) -> None:
-    with pytest.raises(ForgeError, match="the artifact"):
-        read_plan(zip_texts({"plan.json": '{"a": 1}'})[:size])
+_ELSEWHERE = ("../plan.json", "/plan.json", "a/plan.json", "PLAN.json", "plan.json\n")
+UNREADABLE = [
+    *((zip_texts({name: "{}"}), r"no files named plan\.json") for name in _ELSEWHERE),
+    *((zip_texts({"plan.json": '{"a": 1}'})[:size], "the artifact") for size in range(1, 100, 7)),
+    (build_archive(b"{}", b"[]"), "has 2 files named"),
+    (build_archive(b"{}", encrypted=True), "is encrypted"),
+    (build_archive(b"{}" * 1000, method=zipfile.ZIP_BZIP2), "unsupported compression method"),
+    (build_archive(b"{}" * 1000, method=zipfile.ZIP_LZMA), "unsupported compression method"),
+    (build_archive(b"\xff\xfe"), "is not UTF-8"),
+]
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_unbounded_compression_is_refused(method: int) -> None:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", method) as archive:
-        archive.writestr("plan.json", "{}" * 1000)
-    with pytest.raises(ForgeError, match="unsupported compression method"):
-        read_plan(content.getvalue())
-
-
-def test_binary_plan_is_refused() -> None:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("plan.json", b"\xff\xfe")
-    with pytest.raises(ForgeError, match="is not UTF-8"):
-        read_plan(content.getvalue())
+@pytest.mark.parametrize(("archive", "why"), UNREADABLE)
+def test_unreadable_or_ambiguous_plan_is_refused(archive: bytes, why: str) -> None:
+    with pytest.raises(ForgeError, match=why):
+        read_plan(archive)

@@ -35,7 +35,7 @@ from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.processes import find_class_archive
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.access.operations import GrantAccess
-from tests.support.clusters.vendor_proxy import HOST, VendorProxy, advertise, blocks_of_ports
+from tests.support.clusters.vendor_proxy import HOST, VendorProxy, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""
@@ -129,7 +129,14 @@ def start_behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
     """Brokers whose clients all go through a proxy, which offers everything until it is told a profile."""
     clients, internal, own = blocks_of_ports(3, brokers=brokers)
     first = own * 10 + 1
-    properties = {**advertise(clients, internal), **options.pop("properties", {})}
+    between = f"INTERNAL://{HOST}:{internal}{{node_id}}"  # brokers find each other without the proxy
+    properties = {
+        "listeners": f"PLAINTEXT://{HOST}:{{port}},{between},CONTROLLER://{HOST}:{{controller_port}}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{clients}{{node_id}},{between}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        **options.pop("properties", {}),
+    }
     ports = {clients * 10 + broker: first + broker - 1 for broker in range(1, brokers + 1)}
     direct = ",".join(f"{HOST}:{internal}{broker}" for broker in range(1, brokers + 1))
     with (

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -324,14 +324,8 @@ def _groups(site: Site, protocol: str) -> None:
         site.await_settled()
 
 
-@journey("classic groups", daily=True)
-def _classic_groups(site: Site) -> None:
-    _groups(site, "classic")
-
-
-@journey("consumer groups (KIP-848)", daily=True)
-def _consumer_groups(site: Site) -> None:
-    _groups(site, "consumer")
+for _name, _protocol in (("classic groups", "classic"), ("consumer groups (KIP-848)", "consumer")):
+    journey(_name, daily=True)(partial(_groups, protocol=_protocol))
 
 
 @journey("group configs", daily=True)

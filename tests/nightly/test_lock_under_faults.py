@@ -142,8 +142,6 @@ def _read_written_holders(servers: str) -> Iterator[str]:
         consumer.close()
 
 
-# --- the upgrade to Kafka 4.0 ------------------------------------------------------------------------
-
 _UPDATE_FEATURES = message(
     57,
     "UpdateFeatures",

@@ -43,17 +43,13 @@ def run_application(file: Path, *arguments: str, **properties: str) -> Iterator[
     with file.open("a") as opened:
         opened.writelines(lines)
     classpath = os.pathsep.join(map(str, [*fetch_kafka_classpath(), fetch_streams_jar()]))
-    command_line: list[str | Path] = [
-        str(find_java().path),
-        "-Xmx256m",
-        "-cp",
-        classpath,
-        APPLICATION,
-        file,
-        *arguments,
-    ]
+    java = (find_java().path, "-Xmx256m", "-cp", classpath)
     with subprocess.Popen(
-        command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        (*java, APPLICATION, file, *arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         try:
             yield process

@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -278,15 +278,10 @@ def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
     return KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
 
 
-@contextmanager
-def open_connection(bootstrap_servers: str) -> Iterator[Connection]:
+def open_connection(bootstrap_servers: str) -> AbstractContextManager[Connection]:
     """Connections of kafkaform's own, for requests that no client sends."""
     given = {"bootstrap.servers": bootstrap_servers}
-    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return closing(Connection(to_librdkafka(given), lambda: to_transport(given)))
 
 
 def admin_client(bootstrap_servers: str, **login: str) -> AdminClient:

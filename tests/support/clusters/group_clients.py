@@ -11,7 +11,6 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer
 
 from kafkaform.cluster.kafka import coordinators
-from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.group_messages import DESCRIBE_CLASSIC, JOIN_GROUP, LEAVE_GROUP
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
@@ -29,7 +28,6 @@ from kafkaform.cluster.wire.message_schema import (
     since,
     struct,
 )
-from kafkaform.config.client_properties import to_librdkafka, to_transport
 from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually, open_connection
 
 KEYS = 20
@@ -233,8 +231,8 @@ class Heartbeats:
     request_type: RequestType[Any]
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str) -> None:
-        given = {"bootstrap.servers": bootstrap_servers}
-        self.connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+        self._stack = ExitStack()
+        self.connection = self._stack.enter_context(open_connection(bootstrap_servers))
         self.group, self.topic = group, topic
         self.id, self.epoch = str(uuid.uuid4()), 0
 
@@ -257,7 +255,7 @@ class Heartbeats:
     def close(self) -> None:
         self.epoch = -1
         self.beat()
-        self.connection.close()
+        self._stack.close()
 
     def send(self, request_type: RequestType[Any], request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send a request to the coordinator, once there is one."""
@@ -345,4 +343,4 @@ class ConnectWorker(Heartbeats):
     def close(self) -> None:
         request = {"group_id": self.group, "members": [{"member_id": self.id}]}
         assert self.send(LEAVE_GROUP, request)["error_code"] == 0
-        self.connection.close()
+        self._stack.close()

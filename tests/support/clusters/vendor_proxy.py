@@ -9,12 +9,12 @@ rest of the request is passed on.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from struct import pack, unpack, unpack_from
-from threading import Event, Thread
+from threading import Thread
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from kafkaform.cluster.wire import messages
@@ -39,8 +39,6 @@ from tests.support.clusters.responses import schemas_of
 HOST = "127.0.0.1"
 LARGEST = 100 << 20
 MOST_CONNECTIONS = 200
-LIFETIME_S = 3_600.0
-"""How long a proxy lives that nobody ends."""
 
 CREATE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 19, 32, 37, 44
 DESCRIBE_LOG_DIRS, ALTER_REASSIGNMENTS, API_VERSIONS = 35, 45, 18
@@ -147,12 +145,10 @@ class VendorProxy:
         self.direct = direct
         self.closed: Counter[tuple[int, int]] = Counter()
         self._ports = ports
-        self._ready = Event()
-        self._failure: BaseException | None = None
-        self._loop = asyncio.new_event_loop()
-        self._over = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
-        self._thread = Thread(target=self._run, name="vendor-proxy", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="vendor-proxy", daemon=True)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -160,15 +156,17 @@ class VendorProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            raise self._failure
+        self._await(self._open())
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(RuntimeError):  # its life was over before
-            self._loop.call_soon_threadsafe(self._over.set)
+        self._await(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
+
+    def _await(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @contextmanager
     def offering(self, profile: Profile) -> Iterator[Self]:
@@ -180,24 +178,12 @@ class VendorProxy:
         finally:
             self.profile = before
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is started
-            self._failure = error
-        finally:
-            self._ready.set()
-            self._loop.close()
+    async def _open(self) -> None:
+        for port, upstream in self._ports.items():
+            self._servers.append(await asyncio.start_server(partial(self._accept, upstream), HOST, port))
 
-    async def _serve(self) -> None:
-        servers = [
-            await asyncio.start_server(partial(self._accept, upstream), HOST, port)
-            for port, upstream in self._ports.items()
-        ]
-        self._ready.set()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), LIFETIME_S)
-        for server in servers:
+    async def _close(self) -> None:
+        for server in self._servers:
             server.close()
         await asyncio.sleep(0)  # what was accepted just now has no task yet, and would be left open
         while self._connections:

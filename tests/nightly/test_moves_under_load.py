@@ -286,9 +286,8 @@ def test_killed_move_is_continued_by_next_apply(project: Project, real: KafkaClu
     then = read_copied_bytes(real, name)
     second = Applying(project, "topics", "--throttle", "20MB")
     until = time.monotonic() + LIMIT_S
-    while now := read_copied_bytes(
-        real, name
-    ):  # from here on nothing is started again: no replica ever shrinks
+    # From here on nothing is started again: no replica ever shrinks.
+    while now := read_copied_bytes(real, name):
         assert all(size >= then.get(replica, 0) for replica, size in now.items())
         then |= now
         assert time.monotonic() < until, now

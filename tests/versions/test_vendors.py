@@ -6,7 +6,6 @@ test_journeys.
 """
 
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -158,8 +157,7 @@ def proxy() -> Iterator[VendorProxy]:
 
 
 @pytest.fixture
-def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path) -> Iterator[Site]:
-    prefix = f"t{uuid.uuid4().hex[:10]}."
+def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path, prefix: str) -> Iterator[Site]:
     project = VendorProject(tmp_path, proxy.bootstrap_servers, prefix, proxy.direct)
     with proxy.offering(PROFILES[vendor]):
         yield Site(project, proxy.direct, LIMITS[vendor].get(name, {}))

@@ -197,9 +197,9 @@ def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
     yield mine
     for name in SHARED:
         if name in request.fixturenames:
-            admin = admin_client(request.getfixturevalue(name).bootstrap_servers)
-            _remove_groups(admin, mine)
-            _remove_topics(admin, mine)
+            servers = request.getfixturevalue(name).bootstrap_servers
+            _remove_groups(servers, mine)
+            remove_topics(servers, mine)
 
 
 @pytest.fixture
@@ -250,8 +250,7 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Cal
 
     A trailing asterisk in a name stands for all that start with the rest.
     """
-    made: list[Account] = []
-    by_root = connect(kafka_acl.bootstrap_servers)
+    servers = kafka_acl.sasl_bootstrap_servers
 
     def make(*grants: str) -> Account:
         user = next(free_accounts)
@@ -262,14 +261,10 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Cal
             "sasl.username": user,
             "sasl.password": _PASSWORD,
         }
-        servers = kafka_acl.sasl_bootstrap_servers
-        made.append(Account(servers, properties, connect(servers, **properties)))
-        return made[-1]
+        return Account(servers, properties, clusters.enter_context(connect(servers, **properties)))
 
-    with by_root:
+    with connect(kafka_acl.bootstrap_servers) as by_root, ExitStack() as clusters:
         yield make
-    for each in made:
-        each.cluster.close()
 
 
 def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
@@ -295,10 +290,7 @@ def admin_client(bootstrap_servers: str, **login: str) -> AdminClient:
 
 
 def remove_topics(bootstrap_servers: str, prefix: str) -> None:
-    _remove_topics(admin_client(bootstrap_servers), prefix)
-
-
-def _remove_topics(admin: AdminClient, prefix: str) -> None:
+    admin = admin_client(bootstrap_servers)
     names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
     if names:
         for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
@@ -310,8 +302,9 @@ def _remove_topics(admin: AdminClient, prefix: str) -> None:
                     raise
 
 
-def _remove_groups(admin: AdminClient, prefix: str) -> None:
+def _remove_groups(bootstrap_servers: str, prefix: str) -> None:
     """Delete all groups with offsets whose name starts so; those with members are left to expire."""
+    admin = admin_client(bootstrap_servers)
     listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
     names = [group.group_id for group in listing.valid if group.group_id.startswith(prefix)]
     if names:

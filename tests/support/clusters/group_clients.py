@@ -145,11 +145,8 @@ def running(
 ) -> Iterator[list[Running]]:
     """So many members of a group at work."""
     with ExitStack() as stack:
-        made = []
-        for _ in range(members):
-            made.append(Running(consumer(bootstrap_servers, group, protocol, **properties), topics))
-            stack.callback(made[-1].close)
-        yield made
+        clients = (consumer(bootstrap_servers, group, protocol, **properties) for _ in range(members))
+        yield [stack.enter_context(closing(Running(client, topics))) for client in clients]
 
 
 @contextmanager

@@ -65,7 +65,9 @@ class Load:
         for key, written in self.written.items():
             every = list(range(written))
             assert self.acknowledged[key] == every, f"key {key}: acknowledged out of order"
-            assert self.read[key] == every, f"key {key}: {_difference(self.read[key], every)}"
+            found = self.read[key]
+            lost, doubled = sorted({*every} - {*found}), len(found) - len({*found})
+            assert found == every, f"key {key}: {len(lost)} lost ({lost[:5]}), {doubled} doubled"
 
 
 @contextmanager
@@ -174,9 +176,3 @@ def _take(work: Load, consumer: Consumer, timeout_s: float) -> None:
             work.errors.append(f"reading: {error.str()}")
         elif key is not None and value is not None:  # the records of `fill` have no key
             work.read[int(key)].append(int(value))
-
-
-def _difference(found: list[int], every: list[int]) -> str:
-    lost = sorted({*every} - {*found})
-    doubled = len(found) - len({*found})
-    return f"{len(lost)} lost ({lost[:5]}), {doubled} doubled, the others in order: {found == sorted(found)}"

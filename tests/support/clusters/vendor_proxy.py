@@ -126,10 +126,6 @@ class Profile:
         return (least, most) if least <= most else None
 
 
-EVERYTHING = Profile("apache-kafka")
-"""The brokers as they are."""
-
-
 class VendorProxy:
     """Listens for clients, and passes on what the profile lets through.
 
@@ -139,9 +135,9 @@ class VendorProxy:
         closed: How often each request, by key and version, closed its connection.
     """
 
-    def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
+    def __init__(self, ports: Mapping[int, int], direct: str) -> None:
         """Prepare a proxy: the port of each broker by the port to listen on."""
-        self.profile = profile
+        self.profile = Profile("apache-kafka")  # the brokers as they are
         self.direct = direct
         self.closed: Counter[tuple[int, int]] = Counter()
         self._ports = ports
@@ -210,10 +206,6 @@ class VendorProxy:
             client_writer.close()
 
 
-class _HungUp(OSError):  # noqa: N818
-    """The service does not know a request, and closes the connection."""
-
-
 @dataclass
 class _Pending:
     key: int
@@ -251,7 +243,7 @@ class _Exchange:
         while True:
             (size,) = unpack(">i", await reader.readexactly(4))
             if not 0 < size <= LARGEST:
-                raise _HungUp(f"a message of {size} bytes")
+                raise ConnectionAbortedError(f"a message of {size} bytes")
             handle(await reader.readexactly(size))
             await self._client.drain()
             await self._broker.drain()
@@ -263,11 +255,10 @@ class _Exchange:
         if allowed is None or not allowed[0] <= version <= allowed[1]:
             if key == API_VERSIONS and allowed and not profile.hangs_up_on_newer:
                 # As brokers do: version 0, with the versions of this request alone.
-                answer = pack(">hihhh", _UNSUPPORTED_VERSION, 1, key, *allowed)
-                self._queue_own(correlation, answer)
+                self._queue_own(correlation, pack(">hihhh", _UNSUPPORTED_VERSION, 1, key, *allowed))
                 return
             proxy.closed[key, version] += 1
-            raise _HungUp
+            raise ConnectionAbortedError  # the service does not know the request
         if key in profile.denied or key in profile.policies:
             message = self._judge(message, key, version, correlation)
             if not message:

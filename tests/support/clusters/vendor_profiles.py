@@ -189,7 +189,7 @@ _CONFLUENT_READ_ONLY = (
 
 
 def _compacts(item: dict[str, Any]) -> bool:
-    """Whether a topic is to be compacted; every one of the tests is made with `delete`."""
+    """Return whether a topic is to be compacted; every one of the tests is made with `delete`."""
     given = {config["name"]: config["value"] or "" for config in item["configs"]}
     return "compact" in given.get("cleanup.policy", "")
 

@@ -95,8 +95,6 @@ def project(tmp_path: Path, servers: str, prefix: str) -> Project:
     return Project(tmp_path, servers, prefix)
 
 
-# --- the order of the work -------------------------------------------------------------------------
-
 GROUP_CLUSTERS = {
     "kafka3": 'kafka3(?=[:,)"])',
     "kafka_acl": 'kafka_acl(?=[:,)"])|account: (?:Callable|MakeAccount)',
@@ -109,7 +107,7 @@ HEAVY = (
     "nightly/test_kills.py",
     "nightly/test_moves_under_load.py",
     "nightly/test_lock_under_faults.py",
-    "nightly/test_demo.py",
+    "nightly/test_scripts.py",
     "unit/spark_validation/test_skew_coverage.py",
     "kafka_acl",
     "kafka/test_logins.py",
@@ -197,9 +195,6 @@ def pytest_runtest_protocol(
     finally:
         if nextitem is None or _group(nextitem) != _group(item):
             group_clusters.end()
-
-
-# --- markers ---------------------------------------------------------------------------------------
 
 
 @pytest.hookimpl(trylast=True)  # after hypothesis, which loads the profile of the command line

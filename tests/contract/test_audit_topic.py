@@ -51,9 +51,6 @@ def line(name: str, size: int = 0) -> str:
     return json.dumps({"kind": "Topic", "name": name, "filling": "x" * size})
 
 
-# --- what every cluster promises -------------------------------------------------------------------
-
-
 def test_missing_audit_topic_reads_as_empty_and_is_not_created(cluster: Cluster) -> None:
     assert list(cluster.read_audit()) == []
     assert AUDIT_TOPIC not in cluster.observe([AUDIT_TOPIC], kinds=["Topic"]).inventory
@@ -86,9 +83,6 @@ def test_audit_topic_replication_depends_on_broker_count(brokers: int, replicas:
     assert isinstance(made, CreateTopic)
     assert made.replication_factor == replicas
     assert made.configs["min.insync.replicas"] == in_sync
-
-
-# --- a real one ------------------------------------------------------------------------------------
 
 
 def test_audit_topic_on_three_brokers_has_three_replicas(kafka3: DevCluster) -> None:
@@ -168,9 +162,6 @@ def test_foreign_audit_records_do_not_break_reading(kafka: DevCluster, real_clus
     finally:
         producer.abort_transaction(TIMEOUT_S)
         delete_topic(kafka)
-
-
-# --- rights ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -33,9 +33,6 @@ def assert_unchanged(cluster: Cluster, name: str, state: Mapping[str, object]) -
     assert cluster.observe([topic(name)]).resources[topic(name)].state == state
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 def test_observing_a_missing_topic_creates_nothing(cluster: Cluster, prefix: str) -> None:
     """A broker with auto.create.topics.enable makes a topic of whatever name is asked for carelessly."""
     missing = topic(f"{prefix}missing")
@@ -143,9 +140,6 @@ def test_minus_one_creates_with_broker_defaults(cluster: Cluster, prefix: str) -
     assert observed.state == {"partitions": 1, "replicationFactor": 1}
 
 
-# --- identity --------------------------------------------------------------------------------------
-
-
 def test_recreated_topic_has_new_id(cluster: Cluster, prefix: str) -> None:
     (first,) = create_topics(cluster, new_topic(f"{prefix}a"))
     carry_out(cluster, DeleteTopic(first.ref, first.uid))
@@ -168,9 +162,6 @@ def test_topic_deletion_without_valid_id_is_refused(cluster: Cluster, prefix: st
     for uid in (None, "", "x", ZERO_ID, ANOTHER_ID):
         assert list_codes(cluster.execute([DeleteTopic(observed.ref, uid)])) == ["UNKNOWN_TOPIC_ID"], uid
     assert_unchanged(cluster, f"{prefix}a", observed.state)
-
-
-# --- validation ------------------------------------------------------------------------------------
 
 
 def test_topic_validation_matches_execution_and_changes_nothing(cluster: Cluster, prefix: str) -> None:
@@ -253,9 +244,6 @@ def test_invalid_topic_operations_are_refused(cluster: Cluster, prefix: str) -> 
     assert there == sentinels | {observed.ref for observed in present}
 
 
-# --- many operations at once -----------------------------------------------------------------------
-
-
 def test_duplicate_topic_in_request_is_refused(cluster: Cluster, prefix: str) -> None:
     twice, once = create_topics(cluster, new_topic(f"{prefix}twice"), new_topic(f"{prefix}once"))
     topics = (twice, twice, once)
@@ -276,9 +264,6 @@ def test_addition_of_too_many_partitions_is_refused(cluster: Cluster, prefix: st
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     assert list_codes(cluster.validate([AddPartitions(observed.ref, 1, 10_002)])) == ["UNKNOWN"]
     assert_unchanged(cluster, f"{prefix}a", observed.state)
-
-
-# --- changes ---------------------------------------------------------------------------------------
 
 
 def test_topic_config_change_keeps_other_configs(cluster: Cluster, prefix: str) -> None:
@@ -309,9 +294,6 @@ def test_internal_topic_is_marked(cluster: Cluster, request: pytest.FixtureReque
         admin.list_consumer_group_offsets([asked])  # makes the broker create it; the answer does not matter
     observation = eventually(lambda: cluster.observe([offsets]), lambda o: offsets in o.resources)
     assert observation.resources[offsets].internal
-
-
-# --- the cluster itself ----------------------------------------------------------------------------
 
 
 def test_facts_have_cluster_id_brokers_and_defaults(cluster: Cluster) -> None:

@@ -22,9 +22,6 @@ from tests.support.plans.scenes import group, topic
 CONFIG = "consumer.session.timeout.ms"
 
 
-# --- holding it ------------------------------------------------------------------------------------
-
-
 def test_lock_conflict_names_holder(cluster: Cluster) -> None:
     with hold(cluster, ALICE) as guard:
         with pytest.raises(LockHeld) as caught, hold(cluster, BOB):
@@ -64,9 +61,6 @@ def test_released_lock_invalidates_guard(cluster: Cluster) -> None:
         another()
     with hold(cluster, BOB) as guard:
         guard()
-
-
-# --- a proof before each request -------------------------------------------------------------------
 
 
 @pytest.fixture

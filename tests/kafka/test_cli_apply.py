@@ -109,9 +109,6 @@ def apply_and_stop(project: Project, number: signal.Signals, *, after: str) -> d
     return found
 
 
-# --- several applies to one cluster: one at a time, and what the command line says of it ---
-
-
 TEN = 10
 LOCKED = {"KAFKAFORM_LOCK": "true"}
 
@@ -190,9 +187,6 @@ def test_sigterm_releases_lock(project: Project, real_cluster: KafkaCluster) -> 
     assert project.live() == {}
 
 
-# --- tests of an apply after earlier ones: results that were never written, and plans that are spent ---
-
-
 def test_offsets_committed_by_killed_apply_are_guarded(project: Project) -> None:
     """The rerun has nothing to do, and yet writes the result; the guard holds before it, and after."""
 
@@ -216,9 +210,6 @@ def test_offsets_committed_by_killed_apply_are_guarded(project: Project) -> None
     delete_group(project.servers, group)
     plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
     assert "offset-recommit" in plan.out
-
-
-# --- `kafkaform plan` and `show` on a real Kafka: what is shown, saved and exited with ---
 
 
 def test_plan_without_a_login_imports_no_client_and_no_spark(project: Project) -> None:

@@ -94,9 +94,6 @@ def test_saved_plan_does_not_select_credentials(project: Project) -> None:
     assert set(project.live()) == {"a"}
 
 
-# --- `kafkaform status` on a real Kafka, with real consumers: what a person and a program are told ---
-
-
 @pytest.fixture
 def orders(project: Project, real_cluster: KafkaCluster) -> str:
     return make_topic(real_cluster, f"{project.prefix}orders")

@@ -44,9 +44,6 @@ def test_only_failed_skew_policy_exits_2(
         assert call.json["cluster_id"] == real_cluster.facts().cluster_id
 
 
-# --- `kafkaform arrivals` on a real Kafka: what was written, whatever the logs still hold ---
-
-
 COUNTS = (400, 400, 1_600)
 OLD_MS = 3 * 3_600_000
 """Some records are this old, so that periods have a beginning."""

@@ -239,9 +239,6 @@ def follow(project: Project, code: int | None = None) -> list[dict[str, Any]]:
     return list(succession["groups"])
 
 
-# --- `spec.recreate` on a real Kafka: a topic gets fewer partitions, also by an apply that is killed ---
-
-
 def run_apply(project: Project, *arguments: object) -> Call:
     return project.run("apply", *arguments, "--auto-approve", "--no-lock", env=AUDITED)
 

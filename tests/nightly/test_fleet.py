@@ -46,14 +46,13 @@ def test_fleet_overview_covers_five_clusters(project: Project, monkeypatch: pyte
     project.topic("payments", partitions=4, replicationFactor=1)
     project.run("apply", "--clusters", "eu", "--clusters", "service", "--auto-approve").needs(0)
 
-    call = project.run("status", "--clusters", "*", "--overview").needs(1)
+    overview = ("status", "--clusters", "*", "--overview")
+    call = project.run(*overview).needs(1)
     table, _, total = call.out.split("\n\n")
     shown = (ROOT / "docs" / "clusters.md").read_text("utf-8")
     assert f"{table}\n\n" in shown, call.out
     assert f"\n{total}```" in shown, call.out
-    data = (
-        project.run("status", "--clusters", "*", "--overview", "--format", "json").needs(1).json["clusters"]
-    )
+    data = project.run(*overview, "--format", "json").needs(1).json["clusters"]
     assert data["us"]["plan"]["needs_consent"] == 1
     assert "127.0.0.1:1" in data["gone"]["error"]["message"]
 

@@ -1,6 +1,5 @@
 """Recreations and successions whose tool or broker is killed at a step: the next apply completes them."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 
@@ -35,14 +34,6 @@ def kafka() -> Iterator[DevCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[list[str]]:
-    """The lines of the table of kills, printed at the end."""
-    lines = ["| change | killed | exit code | applies | seconds |", "| --- | --- | --- | --- | --- |"]
-    yield lines
-    sys.stdout.write("\n".join([*lines, ""]))
-
-
 class KilledProject:
     """A project one of whose applies is killed.
 
@@ -50,8 +41,8 @@ class KilledProject:
         code: The exit code of that apply; None before it.
     """
 
-    def __init__(self, project: Project, kafka: DevCluster, kill: Kill, table: list[str]) -> None:
-        self.project, self._kafka, self._kill, self._table = project, kafka, kill, table
+    def __init__(self, project: Project, kafka: DevCluster, kill: Kill) -> None:
+        self.project, self._kafka, self._kill = project, kafka, kill
         self.code: int | None = None
 
     def apply(self, *arguments: str) -> None:
@@ -59,17 +50,12 @@ class KilledProject:
         options = (*arguments, "--auto-approve", *self._kill.options)
         self.project.run("apply", "topics", *options, env=AUDITED).needs(0)
 
-    def apply_killed(self, change: str, *arguments: str) -> None:
+    def apply_killed(self, *arguments: str) -> None:
         """Apply with the kill; the broker may be back early enough for it to succeed."""
-        began = time.monotonic()
         call = run_killed_apply(self.project, self._kill, "topics", *arguments, kafka=self._kafka)
         assert call.code in ((-9,) if self._kill.victim == "tool" else (0, 1)), call
         assert "Traceback" not in call.both, call.both
         self.code = call.code
-        runs = 1 if call.code == 0 else 2
-        self._table.append(
-            f"| {change} | {self._kill} | {call.code} | {runs} | {time.monotonic() - began:.1f} |"
-        )
 
     def count_partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic; 0 if there is none."""
@@ -77,8 +63,8 @@ class KilledProject:
 
 
 @pytest.fixture
-def killed(project: Project, kafka: DevCluster, kill: Kill, table: list[str]) -> KilledProject:
-    return KilledProject(project, kafka, kill, table)
+def killed(project: Project, kafka: DevCluster, kill: Kill) -> KilledProject:
+    return KilledProject(project, kafka, kill)
 
 
 @pytest.mark.parametrize("kill", list_kills(RECREATION), ids=str)
@@ -93,7 +79,7 @@ def test_recreation_is_completed(killed: KilledProject) -> None:
         uid = cluster.topic_ids([topic])[topic]
     consent = {"annotations": {"kafkaform/allow": f"recreate of {uid}: TICKET-1"}}
     project.topic("orders", metadata=consent, partitions=1, recreate=uid)
-    killed.apply_killed("recreation")
+    killed.apply_killed()
     # Records that producers write before the next apply are not skipped either.
     early = range(10) if killed.count_partitions("orders") == 1 else range(0)
     write_numbers(project.servers, topic, early)
@@ -130,21 +116,21 @@ def test_succession_is_completed(killed: KilledProject, kill: Kill, protocol: st
     declare_group(new)
     early = range(40, 40)
     if kill.step == "CreateTopic":
-        killed.apply_killed("succession: create")
+        killed.apply_killed()
         early = range(40, 50) if killed.count_partitions("new") else early
         write_numbers(servers, new, early)
     killed.apply()
     write_numbers(servers, new, range(40 + len(early), 60))
     numbers += read_numbers(servers, group, old, 15, protocol)
     if kill.step in {"CommitInitialOffsets", "result"}:
-        killed.apply_killed(f"succession: move the {protocol} group")
+        killed.apply_killed()
     killed.apply()
     numbers += read_numbers(servers, group, new, 20, protocol)
     check_order(numbers, range(60))
     project.topic("old", state="absent")
     consent = ("--allow", f"Topic/{old}:delete")
     if kill.step == "DeleteTopic":
-        killed.apply_killed("succession: delete the predecessor", *consent)
+        killed.apply_killed(*consent)
     killed.apply(*consent)
     project.run("plan", "topics", "--detailed-exitcode").needs(0)
     project.run("succession").needs(0)

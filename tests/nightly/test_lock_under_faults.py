@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
@@ -29,6 +30,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import TIMEOUT_S, connect, open_connection, start_guarded
+from tests.support.clusters.group_clients import consumer
 from tests.support.lock.process import ALICE, BOB, hold
 from tests.support.lock.writer import find_late_writes
 from tests.support.plans.scenes import topic
@@ -125,24 +127,19 @@ def _disturb_writers(servers: str, until: float, latest: float, log: int) -> Non
 
 def _read_written_holders(servers: str) -> Iterator[str]:
     """Yield the holders of all writes with the times of their locks, in the order of the log."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
-    try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(WRITES, 0), TIMEOUT_S)
-        consumer.assign([TopicPartition(WRITES, 0, 0)])
+    with closing(consumer(servers, "reader")) as client:
+        _, end = client.get_watermark_offsets(TopicPartition(WRITES, 0), TIMEOUT_S)
+        client.assign([TopicPartition(WRITES, 0, 0)])
         offset = 0
         while offset < end:
-            record = consumer.poll(TIMEOUT_S)
+            record = client.poll(TIMEOUT_S)
             assert record is not None, "the log did not end"
             assert record.error() is None, record.error()
             value = record.value()
             assert value is not None
             yield value.decode()
             offset = (record.offset() or 0) + 1
-    finally:
-        consumer.close()
 
-
-# --- the upgrade to Kafka 4.0 ------------------------------------------------------------------------
 
 _UPDATE_FEATURES = message(
     57,

@@ -183,9 +183,6 @@ def three_each(cluster: KafkaCluster, name: str, before: Assignment = SINGLE) ->
     whole(cluster, name, now)
 
 
-# --- under load ------------------------------------------------------------------------------------
-
-
 def test_replica_moves_do_not_block_writes(project: Project, real: KafkaCluster) -> None:
     """Asking for two replicas in sync before they are, or still when they are gone, would stop writes."""
     name = topic_of(project, real, min_insync_replicas="1")
@@ -205,9 +202,6 @@ def test_replica_moves_do_not_block_writes(project: Project, real: KafkaCluster)
     calm(real)
 
 
-# --- brokers that are down -------------------------------------------------------------------------
-
-
 def pick_brokers(cluster: KafkaCluster, *, controls: bool) -> tuple[int, int, int]:
     """The broker that is to go down, which is the active controller or is not, and the two others."""
     quorum = cluster.health().quorum
@@ -218,10 +212,7 @@ def pick_brokers(cluster: KafkaCluster, *, controls: bool) -> tuple[int, int, in
     return down, first, second
 
 
-either_role = pytest.mark.parametrize("controls", [False, True], ids=["broker", "controller"])
-
-
-@either_role
+@pytest.mark.parametrize("controls", [False, True], ids=["broker", "controller"])
 def test_apply_waits_for_killed_broker(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
@@ -256,9 +247,6 @@ def test_apply_finds_the_next_controller(project: Project, real: KafkaCluster, b
     assert all(topic["partitions"] == 3 for topic in project.live().values())
     assert len(project.live()) == 200
     brokers.start_node(down)
-
-
-# --- applies that end early ------------------------------------------------------------------------
 
 
 def test_ctrl_c_does_not_wait_for_a_dead_broker(
@@ -298,9 +286,8 @@ def test_killed_move_is_continued_by_next_apply(project: Project, real: KafkaClu
     then = read_copied_bytes(real, name)
     second = Applying(project, "topics", "--throttle", "20MB")
     until = time.monotonic() + LIMIT_S
-    while now := read_copied_bytes(
-        real, name
-    ):  # from here on nothing is started again: no replica ever shrinks
+    # From here on nothing is started again: no replica ever shrinks.
+    while now := read_copied_bytes(real, name):
         assert all(size >= then.get(replica, 0) for replica, size in now.items())
         then |= now
         assert time.monotonic() < until, now

@@ -7,7 +7,6 @@ docs/brokers.json, from which docs/brokers.md has its table. Without it, a resul
 
 import json
 import re
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -72,8 +71,7 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
 
 
 @pytest.fixture
-def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
-    prefix = f"t{uuid.uuid4().hex[:10]}."
+def site(brokers: DevCluster, name: str, tmp_path: Path, prefix: str) -> Iterator[Site]:
     versions = [node.kafka_version for node in brokers.nodes]
     project = Project(tmp_path, brokers.nodes[0].address, prefix)
     yield Site(project, brokers.bootstrap_servers, limits(versions, name))

@@ -6,7 +6,6 @@ test_journeys.
 """
 
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,41 +34,43 @@ def limit_refusal(cell: str, line: str) -> Limit:
     return Limit(cell, line, code=1)
 
 
+def lacks(what: str, says: str = "KF216", cell: str = "no") -> Limit:
+    """A step that ends with exit code 1, as the service does not have something."""
+    return limit_refusal(cell, f"{says}: this cluster does not support {what}")
+
+
 _BY_NAME = limit_refusal("by name, with consent to it", "needs consent to delete-by-name")
-_NO_IDS = limit_refusal("no", "is not recreated: these brokers have no topic ids")
 NO_TOPIC_IDS = {
     "delete": {"apply": _BY_NAME},
-    "recreate": {"plan": _NO_IDS},
+    "recreate": {"plan": limit_refusal("no", "is not recreated: these brokers have no topic ids")},
     "succession": {"delete": replace(_BY_NAME, cell="the old topic is deleted by name, with consent to it")},
 }
-"""Of deletions where there are no topic ids."""
-
-
-def no_moves(cell: str, line: str, *steps: str) -> dict[str, Limit]:
-    """Of replicas that stay where the service puts them."""
-    return dict.fromkeys(steps, limit_refusal(cell, line))
-
-
-NO_REASSIGNMENTS = ("no", "update refused: this cluster does not support AlterPartitionReassignments")
-NO_CONFIGS = limit_refusal("no", "update refused: this cluster does not support IncrementalAlterConfigs")
-REDPANDA_THROTTLE = limit_refusal(
-    "with --throttle none", "Setting broker properties on named brokers is unsupported (INVALID_CONFIG)"
-)
-NO_QUOTAS = limit_refusal("no", "create refused: this cluster does not support AlterClientQuotas")
-NO_ACLS = limit_refusal("no", "create refused: this cluster does not support DescribeAcls")
-NO_CONSUMER_PROTOCOL = limit_refusal("no", "KF216: this cluster does not support the consumer protocol")
-NO_GROUP_CONFIGS = limit_refusal("no", "KF216: this cluster does not support configs of groups")
+OLD_GROUPS = {
+    "consumer groups (KIP-848)": {"apply": lacks("the consumer protocol")},
+    "group configs": {"apply": lacks("configs of groups")},
+    "share and streams groups": {
+        "share": lacks("the share protocol"),
+        "streams": lacks("the streams protocol"),
+    },
+}
+NO_USERS = {
+    "client quotas": {"apply": lacks("AlterClientQuotas", "create refused")},
+    "access": {"apply": lacks("DescribeAcls", "create refused")},
+}
+NO_REASSIGNMENTS = {
+    "replication factor": dict.fromkeys(
+        ("apply", "unthrottled"), lacks("AlterPartitionReassignments", "update refused")
+    ),
+    "rebalance": {"plan": lacks("AlterPartitionReassignments", "Error")},
+}
 NO_SIZES = Limit(
     "no sizes", "not read: the sizes of topics: this cluster does not support DescribeLogDirs", 0
 )
-OLD_GROUPS = {
-    "consumer groups (KIP-848)": {"apply": NO_CONSUMER_PROTOCOL},
-    "group configs": {"apply": NO_GROUP_CONFIGS},
-    "share and streams groups": {
-        "share": limit_refusal("no", "KF216: this cluster does not support the share protocol"),
-        "streams": limit_refusal("no", "KF216: this cluster does not support the streams protocol"),
-    },
-}
+NO_CONFIGS = lacks("IncrementalAlterConfigs", "update refused", "no change of configs")
+UNTOLD_MOVES = "running reassignments are not told"
+REDPANDA_THROTTLE = limit_refusal(
+    "with --throttle none", "Setting broker properties on named brokers is unsupported (INVALID_CONFIG)"
+)
 POLICY = "refused by the brokers: Topic replication factor must be 3 (POLICY_VIOLATION)"
 
 LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
@@ -86,8 +87,8 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     },
     "msk-serverless": {
         **OLD_GROUPS,
-        "client quotas": {"apply": NO_QUOTAS},
-        "access": {"apply": NO_ACLS},
+        **NO_USERS,
+        **NO_REASSIGNMENTS,
         "status": {"sizes": NO_SIZES},
         "doctor": {
             "min.insync.replicas": limit_refusal(
@@ -95,10 +96,6 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
                 "refused by the brokers: Amazon MSK Serverless can't set topic configuration"
                 " min.insync.replicas at creation.",
             )
-        },
-        "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
-        "rebalance": {
-            "plan": limit_refusal("no", "Error: this cluster does not support AlterPartitionReassignments")
         },
     },
     "confluent-cloud": {
@@ -110,14 +107,17 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
     },
     "event-hubs": {
         **OLD_GROUPS,
-        "client quotas": {"apply": NO_QUOTAS},
-        "access": {"apply": NO_ACLS},
-        "apply": {"configs": limit_refusal("configs only at creation", NO_CONFIGS.line)},
-        "saved plan": {"plan": limit_refusal("no change of configs", NO_CONFIGS.line)},
+        **NO_USERS,
+        **NO_TOPIC_IDS,
+        **NO_REASSIGNMENTS,
+        "apply": {"configs": replace(NO_CONFIGS, cell="configs only at creation")},
+        "saved plan": {"plan": NO_CONFIGS},
+        "history": {"apply": NO_CONFIGS},
+        "revert": {"apply": NO_CONFIGS},
         "status": {
             "sizes": NO_SIZES,
             "notes": Limit(
-                "running reassignments are not told",
+                UNTOLD_MOVES,
                 "could not read running reassignments"
                 " (this cluster does not support ListPartitionReassignments)",
                 code=0,
@@ -125,19 +125,12 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         },
         "doctor": {
             "doctor": Limit(
-                "running reassignments are not told",
+                UNTOLD_MOVES,
                 "not checked KF309 running reassignments: this cluster does not support"
                 " ListPartitionReassignments",
                 code=0,
             )
         },
-        **NO_TOPIC_IDS,
-        "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
-        "rebalance": {
-            "plan": limit_refusal("no", "Error: this cluster does not support AlterPartitionReassignments")
-        },
-        "history": {"apply": limit_refusal("no change of configs", NO_CONFIGS.line)},
-        "revert": {"apply": limit_refusal("no change of configs", NO_CONFIGS.line)},
     },
 }
 """What a service does not do in a journey, by step."""
@@ -164,8 +157,7 @@ def proxy() -> Iterator[VendorProxy]:
 
 
 @pytest.fixture
-def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path) -> Iterator[Site]:
-    prefix = f"t{uuid.uuid4().hex[:10]}."
+def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path, prefix: str) -> Iterator[Site]:
     project = VendorProject(tmp_path, proxy.bootstrap_servers, prefix, proxy.direct)
     with proxy.offering(PROFILES[vendor]):
         yield Site(project, proxy.direct, LIMITS[vendor].get(name, {}))

@@ -13,6 +13,7 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.Stores;
@@ -43,32 +44,26 @@ public class Application {
         stdin.setDaemon(true);
         stdin.start();
         if (arguments.length > 2) {
-            boolean copies = arguments.length > 3;
-            stream(properties, copies ? copy(arguments[1], arguments[2]) : count(arguments[1], arguments[2]));
+            stream(properties, build(arguments[1], arguments[2], arguments.length > 3));
         } else {
             share(properties, arguments[1]);
         }
     }
 
-    /** Counts values: by a repartition topic, a changelog, and transactions if the properties say so. */
-    private static Topology count(String from, String to) {
+    /** Copies, or counts by a repartition topic, a changelog, and transactions if the properties say so. */
+    private static Topology build(String from, String to, boolean copies) {
         StreamsBuilder builder = new StreamsBuilder();
         var text = Serdes.String();
-        builder.stream(from, Consumed.with(text, text))
-            .groupBy((key, value) -> value, Grouped.with("values", text, text))
-            .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts"))
-                .withKeySerde(text)
-                .withValueSerde(Serdes.Long()))
-            .toStream()
-            .mapValues(String::valueOf)
-            .to(to, Produced.with(text, text));
-        return builder.build();
-    }
-
-    private static Topology copy(String from, String to) {
-        StreamsBuilder builder = new StreamsBuilder();
-        var text = Serdes.String();
-        builder.stream(from, Consumed.with(text, text)).to(to, Produced.with(text, text));
+        KStream<String, String> records = builder.stream(from, Consumed.with(text, text));
+        if (!copies) {
+            records = records.groupBy((key, value) -> value, Grouped.with("values", text, text))
+                .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts"))
+                    .withKeySerde(text)
+                    .withValueSerde(Serdes.Long()))
+                .toStream()
+                .mapValues(String::valueOf);
+        }
+        records.to(to, Produced.with(text, text));
         return builder.build();
     }
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.processes import find_class_archive
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.access.operations import GrantAccess
-from tests.support.clusters.vendor_proxy import HOST, VendorProxy, advertise, blocks_of_ports
+from tests.support.clusters.vendor_proxy import HOST, VendorProxy, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""
@@ -129,7 +129,14 @@ def start_behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
     """Brokers whose clients all go through a proxy, which offers everything until it is told a profile."""
     clients, internal, own = blocks_of_ports(3, brokers=brokers)
     first = own * 10 + 1
-    properties = {**advertise(clients, internal), **options.pop("properties", {})}
+    between = f"INTERNAL://{HOST}:{internal}{{node_id}}"  # brokers find each other without the proxy
+    properties = {
+        "listeners": f"PLAINTEXT://{HOST}:{{port}},{between},CONTROLLER://{HOST}:{{controller_port}}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{clients}{{node_id}},{between}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        **options.pop("properties", {}),
+    }
     ports = {clients * 10 + broker: first + broker - 1 for broker in range(1, brokers + 1)}
     direct = ",".join(f"{HOST}:{internal}{broker}" for broker in range(1, brokers + 1))
     with (
@@ -190,9 +197,9 @@ def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
     yield mine
     for name in SHARED:
         if name in request.fixturenames:
-            admin = admin_client(request.getfixturevalue(name).bootstrap_servers)
-            _remove_groups(admin, mine)
-            _remove_topics(admin, mine)
+            servers = request.getfixturevalue(name).bootstrap_servers
+            _remove_groups(servers, mine)
+            remove_topics(servers, mine)
 
 
 @pytest.fixture
@@ -251,8 +258,7 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Mak
 
     A trailing asterisk in a name stands for all that start with the rest.
     """
-    made: list[Account] = []
-    by_root = connect(kafka_acl.bootstrap_servers)
+    servers = kafka_acl.sasl_bootstrap_servers
 
     def make(*grants: str) -> Account:
         user = next(free_accounts)
@@ -263,14 +269,10 @@ def account(kafka_acl: DevCluster, free_accounts: Iterator[str]) -> Iterator[Mak
             "sasl.username": user,
             "sasl.password": _PASSWORD,
         }
-        servers = kafka_acl.sasl_bootstrap_servers
-        made.append(Account(servers, properties, connect(servers, **properties)))
-        return made[-1]
+        return Account(servers, properties, clusters.enter_context(connect(servers, **properties)))
 
-    with by_root:
+    with connect(kafka_acl.bootstrap_servers) as by_root, ExitStack() as clusters:
         yield make
-    for each in made:
-        each.cluster.close()
 
 
 def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
@@ -279,15 +281,10 @@ def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
     return KafkaCluster(to_librdkafka(given), lambda: to_transport(given))
 
 
-@contextmanager
-def open_connection(bootstrap_servers: str) -> Iterator[Connection]:
+def open_connection(bootstrap_servers: str) -> AbstractContextManager[Connection]:
     """Connections of kafkaform's own, for requests that no client sends."""
     given = {"bootstrap.servers": bootstrap_servers}
-    connection = Connection(to_librdkafka(given), lambda: to_transport(given))
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return closing(Connection(to_librdkafka(given), lambda: to_transport(given)))
 
 
 def admin_client(bootstrap_servers: str, **login: str) -> AdminClient:
@@ -301,10 +298,7 @@ def admin_client(bootstrap_servers: str, **login: str) -> AdminClient:
 
 
 def remove_topics(bootstrap_servers: str, prefix: str) -> None:
-    _remove_topics(admin_client(bootstrap_servers), prefix)
-
-
-def _remove_topics(admin: AdminClient, prefix: str) -> None:
+    admin = admin_client(bootstrap_servers)
     names = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if name.startswith(prefix)]
     if names:
         for future in admin.delete_topics(names, request_timeout=TIMEOUT_S).values():
@@ -316,8 +310,9 @@ def _remove_topics(admin: AdminClient, prefix: str) -> None:
                     raise
 
 
-def _remove_groups(admin: AdminClient, prefix: str) -> None:
+def _remove_groups(bootstrap_servers: str, prefix: str) -> None:
     """Delete all groups with offsets whose name starts so; those with members are left to expire."""
+    admin = admin_client(bootstrap_servers)
     listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S)
     names = [group.group_id for group in listing.valid if group.group_id.startswith(prefix)]
     if names:

@@ -8,49 +8,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer
 
-from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.group_messages import FIND_COORDINATOR, FIND_COORDINATORS, JOIN_GROUP, LEAVE_GROUP
+from kafkaform.cluster.kafka import coordinators
+from kafkaform.cluster.wire.group_messages import DESCRIBE_CLASSIC, JOIN_GROUP, LEAVE_GROUP
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
     INT16,
     INT32,
-    INT64,
     NULLABLE_STRING,
     STRING,
-    UUID,
+    Codec,
+    FieldType,
     RequestType,
     array,
     message,
     nullable,
+    since,
     struct,
 )
-from kafkaform.config.client_properties import to_librdkafka, to_transport
-from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually, open_connection
 
-_MOVING = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-"""The errors of a coordinator that is new, as the first one of a cluster is."""
 KEYS = 20
 """The keys of numbered records."""
-_STRINGS = array(STRING, nullable=True)
-_TASKS = array(struct(subtopology=STRING, partitions=array(INT32)), nullable=True)
-_TASK_OFFSETS = array(struct(subtopology=STRING, partition=INT32, offset=INT64), nullable=True)
-_TOPIC_PARTITIONS = array(struct(topic_id=UUID, partitions=array(INT32)))
-_HEAD = {
-    "throttle_ms": INT32,
-    "error_code": INT16,
-    "error_message": NULLABLE_STRING,
-    "member_id": NULLABLE_STRING,
-    "epoch": INT32,
-    "heartbeat_ms": INT32,
-}
-_MEMBER = {"group": STRING, "member_id": STRING, "epoch": INT32}
 
 
 def produce(
@@ -98,17 +79,16 @@ def check_order(numbers: Sequence[int], expected: Sequence[int]) -> None:
         assert of_key == sorted(of_key), f"key {key} is out of order"
 
 
-def membership(group: str, protocol: str) -> dict[str, str | int]:
-    """Properties of a member that soon learns of a rebalance; the other protocol's are on the broker."""
-    given: dict[str, str | int] = {"group.id": group, "group.protocol": protocol}
-    return {**given, "heartbeat.interval.ms": 500} if protocol == "classic" else given
-
-
 def consumer(bootstrap_servers: str, group: str, protocol: str = "classic", **properties: object) -> Consumer:
-    """A consumer that commits only when it is told to; property names have underscores for dots."""
+    """A consumer that commits only when it is told to; property names have underscores for dots.
+
+    It soon learns of a rebalance: by the other protocol, the brokers of tests say how soon.
+    """
     given: dict[str, Any] = {
         "bootstrap.servers": bootstrap_servers,
-        **membership(group, protocol),
+        "group.id": group,
+        "group.protocol": protocol,
+        **({"heartbeat.interval.ms": 500} if protocol == "classic" else {}),
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
         "logger": logging.getLogger("tests.librdkafka"),
@@ -136,7 +116,9 @@ class Running:
         while not self._stop.is_set():
             message = self._client.poll(0.05)
             if isinstance(message, Message) and message.error() is None:
-                self.records.append((str(message.topic()), int(message.partition() or 0), _offset(message)))
+                offset = message.offset()
+                assert offset is not None
+                self.records.append((str(message.topic()), int(message.partition() or 0), offset))
 
     def firsts(self) -> dict[tuple[str, int], int]:
         """The first offset that it got of each partition."""
@@ -151,12 +133,6 @@ class Running:
         self._client.close()
 
 
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None
-    return offset
-
-
 @contextmanager
 def running(
     bootstrap_servers: str,
@@ -169,11 +145,8 @@ def running(
 ) -> Iterator[list[Running]]:
     """So many members of a group at work."""
     with ExitStack() as stack:
-        made = []
-        for _ in range(members):
-            made.append(Running(consumer(bootstrap_servers, group, protocol, **properties), topics))
-            stack.callback(made[-1].close)
-        yield made
+        clients = (consumer(bootstrap_servers, group, protocol, **properties) for _ in range(members))
+        yield [stack.enter_context(closing(Running(client, topics))) for client in clients]
 
 
 @contextmanager
@@ -212,20 +185,41 @@ def join_members(
 
 def commit(bootstrap_servers: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commit offsets as a consumer without a subscription does."""
-    client = consumer(bootstrap_servers, group)
-    wanted = [TopicPartition(*at, offset) for at, offset in offsets.items()]
+    with open_connection(bootstrap_servers) as connection:
+        eventually(
+            lambda: coordinators.commit(connection, group, offsets, TIMEOUT_S), lambda errors: not errors
+        )
 
-    def committed() -> bool:
-        try:
-            client.commit(offsets=wanted, asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() not in _MOVING:
-                raise
-            return False
-        return True
 
-    eventually(committed, bool)
-    client.close()
+def _rest_codec(_version: int, _flexible: bool) -> Codec:
+    return Codec(lambda body, _: (body, len(body) - 1), bytes)
+
+
+_REST: FieldType = _rest_codec
+"""All further fields of an answer, but for the count of its tagged ones."""
+_ANSWER = struct(
+    throttle_ms=INT32,
+    error_code=INT16,
+    error_message=NULLABLE_STRING,
+    member_id=NULLABLE_STRING,
+    epoch=INT32,
+    rest=_REST,
+)
+_MEMBER = {"group": STRING, "member_id": STRING, "epoch": INT32}
+# What is null or empty looks the same whatever it might have in it.
+_NULL = since(0, NULLABLE_STRING)
+_NO_STRUCT = since(0, INT8, -1)
+_NO_ARRAY = since(0, array(STRING, nullable=True))
+_EMPTY = since(0, array(STRING), ())
+_SUBTOPOLOGY = struct(
+    id=STRING,
+    source_topics=array(STRING),
+    source_patterns=_EMPTY,
+    changelogs=_EMPTY,
+    sink_topics=_EMPTY,
+    repartition_topics=_EMPTY,
+    copartition_groups=_EMPTY,
+)
 
 
 class Heartbeats:
@@ -234,19 +228,21 @@ class Heartbeats:
     request_type: RequestType[Any]
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str) -> None:
-        given = {"bootstrap.servers": bootstrap_servers}
-        self.connection = Connection(to_librdkafka(given), lambda: to_transport(given))
+        self._stack = ExitStack()
+        self.connection = self._stack.enter_context(open_connection(bootstrap_servers))
         self.group, self.topic = group, topic
         self.id, self.epoch = str(uuid.uuid4()), 0
 
     def beat(self) -> tuple[int, str]:
         """Send one; returns the error code and its words. The first one joins."""
-        (answer,) = self.connection.send(self.request_type, [self.request()], node=self.coordinator())
+        request = {"group": self.group, "member_id": self.id, "epoch": self.epoch, **self.request()}
+        answer = self.send(self.request_type, request)
         if answer["error_code"] == 0:
             self.epoch = answer["epoch"]
         return answer["error_code"], answer["error_message"] or ""
 
     def request(self) -> Mapping[str, Any]:
+        """The fields that a kind of groups has for itself."""
         raise NotImplementedError
 
     def join(self) -> None:
@@ -256,58 +252,33 @@ class Heartbeats:
     def close(self) -> None:
         self.epoch = -1
         self.beat()
-        self.connection.close()
+        self._stack.close()
 
-    def coordinator(self) -> int:
-        return coordinator(self.connection, self.group)
+    def send(self, request_type: RequestType[Any], request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a request to the coordinator, once there is one."""
+        answer: Mapping[str, Any]
+        (node,) = eventually(self._find_coordinator, bool)
+        (answer,) = self.connection.send(request_type, [request], node=node)
+        return answer
 
-
-def coordinator(connection: Connection, group: str) -> int:
-    def send() -> Mapping[str, Any]:
-        if not connection.offers(FIND_COORDINATORS):
-            old: Mapping[str, Any]
-            (old,) = connection.send(FIND_COORDINATOR, [{"key": group, "key_type": 0}])
-            return old
-        (answer,) = connection.send(FIND_COORDINATORS, [{"key_type": 0, "keys": [group]}])
-        found: Mapping[str, Any] = answer["coordinators"][0]
-        return found
-
-    return int(eventually(send, lambda told: told["error_code"] == 0)["node_id"])
+    def _find_coordinator(self) -> list[int]:
+        found = coordinators.query_coordinators(
+            self.connection,
+            DESCRIBE_CLASSIC,
+            [self.group],
+            lambda groups: {"groups": groups},
+            lambda _, node: node,
+        )
+        return [*found.found.values()]
 
 
 class ShareMember(Heartbeats):
     request_type = message(
-        76,
-        "ShareGroupHeartbeat",
-        (1, 1),
-        0,
-        struct(**_MEMBER, rack=NULLABLE_STRING, topics=_STRINGS),
-        struct(**_HEAD, assignment=nullable(struct(topics=_TOPIC_PARTITIONS))),
+        76, "ShareGroupHeartbeat", (1, 1), 0, struct(**_MEMBER, rack=_NULL, topics=array(STRING)), _ANSWER
     )
 
     def request(self) -> Mapping[str, Any]:
-        return {
-            "group": self.group,
-            "member_id": self.id,
-            "epoch": self.epoch,
-            "rack": None,
-            "topics": [self.topic],
-        }
-
-
-_TOPIC_INFO = struct(
-    name=STRING, partitions=INT32, replication=INT16, configs=array(struct(key=STRING, value=STRING))
-)
-_SUBTOPOLOGY = struct(
-    id=STRING,
-    source_topics=array(STRING),
-    source_patterns=array(STRING),
-    changelogs=array(_TOPIC_INFO),
-    sink_topics=array(STRING),
-    repartition_topics=array(_TOPIC_INFO),
-    copartition_groups=array(INT16),
-)
-_ENDPOINT = struct(host=STRING, port=INT16)
+        return {"topics": [self.topic]}
 
 
 class StreamsMember(Heartbeats):
@@ -320,74 +291,27 @@ class StreamsMember(Heartbeats):
         0,
         struct(
             **_MEMBER,
-            endpoint_epoch=INT32,
-            instance=NULLABLE_STRING,
-            rack=NULLABLE_STRING,
-            rebalance_timeout_ms=INT32,
-            topology=nullable(struct(epoch=INT32, subtopologies=array(_SUBTOPOLOGY))),
-            active=_TASKS,
-            standby=_TASKS,
-            warmup=_TASKS,
-            process=NULLABLE_STRING,
-            endpoint=nullable(_ENDPOINT),
-            tags=array(struct(key=STRING, value=STRING), nullable=True),
-            offsets=_TASK_OFFSETS,
-            end_offsets=_TASK_OFFSETS,
-            shutdown=BOOLEAN,
+            endpoint_epoch=since(0, INT32, 0),
+            instance=_NULL,
+            rack=_NULL,
+            rebalance_timeout_ms=since(0, INT32, 60_000),
+            topology=nullable(struct(epoch=since(0, INT32, 0), subtopologies=array(_SUBTOPOLOGY))),
+            active=_EMPTY,
+            standby=_EMPTY,
+            warmup=_EMPTY,
+            process=STRING,
+            endpoint=_NO_STRUCT,
+            tags=_EMPTY,
+            offsets=_NO_ARRAY,
+            end_offsets=_NO_ARRAY,
+            shutdown=since(0, BOOLEAN, False),
         ),
-        struct(
-            throttle_ms=INT32,
-            error_code=INT16,
-            error_message=NULLABLE_STRING,
-            member_id=STRING,
-            epoch=INT32,
-            heartbeat_ms=INT32,
-            acceptable_lag=INT32,
-            offset_interval_ms=INT32,
-            status=array(struct(code=INT8, detail=STRING), nullable=True),
-            active=_TASKS,
-            standby=_TASKS,
-            warmup=_TASKS,
-            endpoint_epoch=INT32,
-            partitions_by_endpoint=array(
-                struct(
-                    endpoint=_ENDPOINT,
-                    active=array(struct(topic=STRING, partitions=array(INT32))),
-                    standby=array(struct(topic=STRING, partitions=array(INT32))),
-                ),
-                nullable=True,
-            ),
-        ),
+        _ANSWER,
     )
 
     def request(self) -> Mapping[str, Any]:
-        joining = self.epoch == 0
-        tasks = () if joining else None
-        return {
-            "group": self.group,
-            "member_id": self.id,
-            "epoch": self.epoch,
-            "endpoint_epoch": 0,
-            "instance": None,
-            "rack": None,
-            "rebalance_timeout_ms": 60_000 if joining else -1,
-            "topology": self._topology() if joining else None,
-            "active": tasks,
-            "standby": tasks,
-            "warmup": tasks,
-            "process": self.id if joining else None,
-            "endpoint": None,
-            "tags": tasks,
-            "offsets": None,
-            "end_offsets": None,
-            "shutdown": False,
-        }
-
-    def _topology(self) -> Mapping[str, Any]:
-        none: dict[str, Any] = dict.fromkeys(
-            ("source_patterns", "changelogs", "sink_topics", "repartition_topics", "copartition_groups"), ()
-        )
-        return {"epoch": 0, "subtopologies": [{"id": "0", "source_topics": [self.topic], **none}]}
+        subtopologies = [{"id": "0", "source_topics": [self.topic]}]
+        return {"process": self.id, "topology": {"subtopologies": subtopologies}}
 
 
 class ConnectWorker(Heartbeats):
@@ -406,8 +330,7 @@ class ConnectWorker(Heartbeats):
                 "protocol_type": "connect",
                 "protocols": [{"name": "compatible", "metadata": b""}],
             }
-            answer: Mapping[str, Any]
-            (answer,) = self.connection.send(JOIN_GROUP, [request], node=self.coordinator())
+            answer = self.send(JOIN_GROUP, request)
             self.id = answer["member_id"]
             return answer
 
@@ -416,6 +339,5 @@ class ConnectWorker(Heartbeats):
 
     def close(self) -> None:
         request = {"group_id": self.group, "members": [{"member_id": self.id}]}
-        (answer,) = self.connection.send(LEAVE_GROUP, [request], node=self.coordinator())
-        assert answer["error_code"] == 0
-        self.connection.close()
+        assert self.send(LEAVE_GROUP, request)["error_code"] == 0
+        self._stack.close()

@@ -14,20 +14,18 @@ Steps are named in the calls of `Site.works`. tests/versions has the expectation
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from itertools import product
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
 
 from kafkaform.core.files import hold_lock, replace
 from tests.support.cli.project import ROOT, Call, Project, manifest
-from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually
+from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually
 from tests.support.clusters.group_clients import (
     ConnectWorker,
     Running,
@@ -82,10 +80,6 @@ class Site:
         assert limit.line.format(prefix=self.project.prefix) in call.words, call.both
         return limit.code == code
 
-    @cached_property
-    def admin(self) -> AdminClient:
-        return admin_client(self.direct)
-
     def name(self, short: str) -> str:
         return self.project.prefix + short
 
@@ -139,8 +133,8 @@ class Site:
         call.needs(0)
 
     def replicas(self, topic: str) -> list[list[int]]:
-        found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
-        return [list(found[number].replicas) for number in sorted(found)]
+        with connect(self.direct) as cluster:
+            return [[*state.replicas] for state in cluster.layout([topic]).topics.get(topic, ())]
 
 
 Journey = Callable[[Site], None]
@@ -324,14 +318,8 @@ def _groups(site: Site, protocol: str) -> None:
         site.await_settled()
 
 
-@journey("classic groups", daily=True)
-def _classic_groups(site: Site) -> None:
-    _groups(site, "classic")
-
-
-@journey("consumer groups (KIP-848)", daily=True)
-def _consumer_groups(site: Site) -> None:
-    _groups(site, "consumer")
+for _name, _protocol in (("classic groups", "classic"), ("consumer groups (KIP-848)", "consumer")):
+    journey(_name, daily=True)(partial(_groups, protocol=_protocol))
 
 
 @journey("group configs", daily=True)
@@ -529,12 +517,12 @@ KEPT = {"KAFKAFORM_AUDIT": "true"}
 
 
 def _run_recorded(site: Site) -> Call:
-    name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
-    call = site.project.run("apply", "topics", "--auto-approve", env=KEPT)
-    if call.code == 0:
-        site.project.topic("orders", partitions=3, replicationFactor=3, retention="8d")
+    for retention in ("7d", "8d"):
+        name = site.project.topic("orders", partitions=3, replicationFactor=3, retention=retention)
         call = site.project.run("apply", "topics", "--auto-approve", env=KEPT)
-    return call if call.code else site.project.run("history", f"Topic/{name}", "--format", "json")
+        if call.code:
+            return call
+    return site.project.run("history", f"Topic/{name}", "--format", "json")
 
 
 @journey("history")
@@ -604,10 +592,6 @@ def check_recorded(group: str, column: str, name: str, cell: str) -> None:
         cells = content.setdefault(group, {}).setdefault(column, {})
         cells[name] = cell
         content[group][column] = {known: cells[known] for known in JOURNEYS if known in cells}
-        content[group] = dict(sorted(content[group].items(), key=lambda item: _natural(item[0])))
+        content[group] = dict(sorted(content[group].items()))
         replace(table, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     table.with_suffix(".lock").unlink(missing_ok=True)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]

@@ -1,13 +1,16 @@
 """A producer and a consumer at work on a topic while something happens to it, and what they came to."""
 
+import itertools
 import logging
 import os
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
@@ -62,7 +65,9 @@ class Load:
         for key, written in self.written.items():
             every = list(range(written))
             assert self.acknowledged[key] == every, f"key {key}: acknowledged out of order"
-            assert self.read[key] == every, f"key {key}: {_difference(self.read[key], every)}"
+            found = self.read[key]
+            lost, doubled = sorted({*every} - {*found}), len(found) - len({*found})
+            assert found == every, f"key {key}: {len(lost)} lost ({lost[:5]}), {doubled} doubled"
 
 
 @contextmanager
@@ -84,19 +89,19 @@ def load(servers: str, topic: str, partitions: int, *, tries_again: bool = True)
         **({"enable.idempotence": True} if tries_again else {"message.send.max.retries": 0}),
     }
     work = Load(topic, partitions)
-    done, written = threading.Event(), threading.Event()
-    threads = [
-        threading.Thread(target=_noting_errors, args=(work, lambda: _write(properties, work, done, written))),
-        threading.Thread(target=_noting_errors, args=(work, lambda: _read(servers, work, written))),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield work
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    done, written = Event(), Event()
+
+    def note_error(task: Future[None]) -> None:
+        if (error := task.exception()) is not None:
+            work.errors.append(repr(error))
+
+    with ThreadPoolExecutor(2) as pool:
+        for act in (partial(_write, properties, work, done, written), partial(_read, servers, work, written)):
+            pool.submit(act).add_done_callback(note_error)
+        try:
+            yield work
+        finally:
+            done.set()
 
 
 def fill(servers: str, topic: str, partitions: int, each: int) -> None:
@@ -118,44 +123,35 @@ def fill(servers: str, topic: str, partitions: int, each: int) -> None:
     assert not failed, failed[0]
 
 
-def _noting_errors(work: Load, act: Callable[[], None]) -> None:
-    """An error in a thread would be lost; the test that joins it looks at those of the work."""
-    try:
-        act()
-    except Exception as error:  # noqa: BLE001
-        work.errors.append(repr(error))
-
-
-def _write(properties: dict[str, Any], work: Load, done: threading.Event, written: threading.Event) -> None:
+def _write(properties: dict[str, Any], work: Load, done: Event, written: Event) -> None:
     producer = Producer(properties)
+    numbers = itertools.count()
     try:
-        number = 0
         while not done.wait(_PAUSE_S):
-            key = number % KEYS
-            number += 1
-            _produce(producer, work, key)
+            key = next(numbers) % KEYS
+            count, began = work.written[key], time.monotonic()
+            report = partial(_report_delivery, work, key, count, began)
+            producer.produce(
+                work.topic, f"{count}".encode().ljust(_PADDING), key=f"{key}", on_delivery=report
+            )
+            work.written[key] += 1
             producer.poll(0)
         assert producer.flush(TIMEOUT_S) == 0, "some writes have no outcome"
     finally:
         written.set()
 
 
-def _produce(producer: Producer, work: Load, key: int) -> None:
-    count, began = work.written[key], time.monotonic()
-
-    def report_delivery(error: KafkaError | None, _: Message) -> None:
-        work.longest_s = max(work.longest_s, time.monotonic() - began)
-        if error is not None:
-            work.errors.append(f"write {count} of key {key}: {error.str()}")
-        else:
-            work.acknowledged[key].append(count)
-
-    value = f"{count}".encode().ljust(_PADDING)
-    producer.produce(work.topic, value, key=f"{key}", on_delivery=report_delivery)
-    work.written[key] += 1
+def _report_delivery(
+    work: Load, key: int, count: int, began: float, error: KafkaError | None, _: Message
+) -> None:
+    work.longest_s = max(work.longest_s, time.monotonic() - began)
+    if error is not None:
+        work.errors.append(f"write {count} of key {key}: {error.str()}")
+    else:
+        work.acknowledged[key].append(count)
 
 
-def _read(servers: str, work: Load, written: threading.Event) -> None:
+def _read(servers: str, work: Load, written: Event) -> None:
     """Read all partitions from their beginning on; ends once all that was acknowledged was read."""
     properties: dict[str, Any] = {
         "bootstrap.servers": servers,
@@ -163,34 +159,20 @@ def _read(servers: str, work: Load, written: threading.Event) -> None:
         "enable.auto.commit": False,
         "logger": _LOG,
     }
-    consumer = Consumer(properties)
-    consumer.assign([TopicPartition(work.topic, p, OFFSET_BEGINNING) for p in range(work.partitions)])
-    until: float | None = None
-    try:
-        while True:
-            for message in consumer.consume(500, 0.2):
-                _take(work, message)
-            if not written.is_set():
-                continue
-            until = time.monotonic() + TIMEOUT_S if until is None else until
-            if sum(map(len, work.read.values())) >= work.count or time.monotonic() >= until:
-                break
-        # What comes after the last one would be doubled.
-        for message in consumer.consume(500, 1):
-            _take(work, message)
-    finally:
-        consumer.close()
+    with closing(Consumer(properties)) as consumer:
+        consumer.assign([TopicPartition(work.topic, p, OFFSET_BEGINNING) for p in range(work.partitions)])
+        while not written.is_set():
+            _take(work, consumer, 0.2)
+        until = time.monotonic() + TIMEOUT_S
+        while sum(map(len, work.read.values())) < work.count and time.monotonic() < until:
+            _take(work, consumer, 0.2)
+        _take(work, consumer, 1)  # what comes after the last one would be doubled
 
 
-def _take(work: Load, message: Message) -> None:
-    error, key, value = message.error(), message.key(), message.value()
-    if error is not None:
-        work.errors.append(f"reading: {error.str()}")
-    elif key is not None and value is not None:  # the records of `fill` have no key
-        work.read[int(key)].append(int(value))
-
-
-def _difference(found: list[int], every: list[int]) -> str:
-    lost = sorted({*every} - {*found})
-    doubled = len(found) - len({*found})
-    return f"{len(lost)} lost ({lost[:5]}), {doubled} doubled, the others in order: {found == sorted(found)}"
+def _take(work: Load, consumer: Consumer, timeout_s: float) -> None:
+    for message in consumer.consume(500, timeout_s):
+        error, key, value = message.error(), message.key(), message.value()
+        if error is not None:
+            work.errors.append(f"reading: {error.str()}")
+        elif key is not None and value is not None:  # the records of `fill` have no key
+            work.read[int(key)].append(int(value))

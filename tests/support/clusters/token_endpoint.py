@@ -13,6 +13,7 @@ from tests.support.http_server import QuietHandler, run_server
 
 CLIENT = "ada"
 SECRET = "s3cret+/=%: for ada"
+_REFUSAL = {"error": "invalid_client", "error_description": "no such client,\nor another secret"}
 
 
 def jwt(lifetime_s: float = 60.0, subject: str = CLIENT, **claims: object) -> str:
@@ -59,11 +60,7 @@ def token_endpoint(tls: ssl.SSLContext | None = None) -> Iterator[TokenEndpoint]
             form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             if self.headers["Authorization"] != login and "assertion" not in form:
                 endpoint.refused += 1
-                document = {
-                    "error": "invalid_client",
-                    "error_description": "no such client,\nor another secret",
-                }
-                status, answer = 401, json.dumps(document).encode()
+                status, answer = 401, json.dumps(_REFUSAL).encode()
             else:
                 endpoint.asked.append(form)
                 status, answer = endpoint.answer()

@@ -20,7 +20,7 @@ from tests.support.clusters.vendor_proxy import (
     Refusal,
 )
 
-_UNKNOWN_TOPIC, _CLUSTER_AUTHORIZATION_FAILED = 3, 31
+_UNKNOWN_TOPIC = 3
 _INVALID_REPLICATION_FACTOR, _INVALID_CONFIG, _INVALID_REQUEST, _POLICY_VIOLATION = 38, 40, 42, 44
 _TOPIC, _BROKER = 2, 4
 
@@ -34,12 +34,12 @@ def _first(*policies: Policy) -> Policy:
     return judge
 
 
-def _no_broker_configs(code: int, message: str) -> Policy:
-    return lambda item: Refusal(code, message) if item["type"] == _BROKER else None
+def _refuse(is_meant: Callable[[dict[str, Any]], bool], code: int, message: str) -> Policy:
+    return lambda item: Refusal(code, message) if is_meant(item) else None
 
 
-def _only_topics(code: int, message: str) -> Policy:
-    return lambda item: Refusal(code, message) if item["type"] != _TOPIC and item["name"] else None
+def _is_broker(item: dict[str, Any]) -> bool:
+    return bool(item["type"] == _BROKER)
 
 
 def _only_configs(allowed: Collection[str], message: str) -> Policy:
@@ -64,18 +64,11 @@ def _ignoring(configs: Collection[str]) -> Policy:
     return judge
 
 
-def _replicas(item: dict[str, Any]) -> int:
-    """The replication factor that a topic is created with; -1 for the brokers' default."""
+def _replicas(item: dict[str, Any]) -> int | None:
+    """The replication factor that a topic is created with; None for the brokers' default."""
     places = item["assignments"]
-    return len(places[0]["replicas"]) if places else int(item["replication_factor"])
-
-
-def _replicas_are(wanted: Callable[[int], bool], code: int, message: str) -> Policy:
-    return lambda item: None if _replicas(item) == -1 or wanted(_replicas(item)) else Refusal(code, message)
-
-
-def _no_assignments(code: int, message: str) -> Policy:
-    return lambda item: Refusal(code, message) if item["assignments"] else None
+    given = len(places[0]["replicas"]) if places else int(item["replication_factor"])
+    return None if given == -1 else given
 
 
 def _versions(text: str) -> dict[int, tuple[int, int]]:
@@ -117,7 +110,7 @@ MSK_SERVERLESS = Profile(
             f" configurations are alterable: [{', '.join(_MSK_ALTERABLE)}].",
         ),
         # InvalidRequestException: loadBrokersConfig in ReactiveAdminClient of provectus/kafka-ui.
-        DESCRIBE_CONFIGS: _no_broker_configs(_INVALID_REQUEST, "Broker configurations cannot be described"),
+        DESCRIBE_CONFIGS: _refuse(_is_broker, _INVALID_REQUEST, "Broker configurations cannot be described"),
     },
 )
 
@@ -154,20 +147,26 @@ REDPANDA = Profile(
         CREATE_TOPICS: _first(
             _ignoring(_REDPANDA_IGNORED),
             # replication_factor_must_be_odd in topics/validators.h.
-            _replicas_are(
-                lambda replicas: replicas % 2 == 1,
+            _refuse(
+                lambda topic: (_replicas(topic) or 1) % 2 == 0,
                 _INVALID_REPLICATION_FACTOR,
                 "Replication factor must be an odd number - 1,3,5,7,9,11...",
             ),
         ),
         INCREMENTAL_ALTER_CONFIGS: _first(
             # alter_broker_configuration in incremental_alter_configs.cc, which gets all that is no topic.
-            _only_topics(_INVALID_CONFIG, "Setting broker properties on named brokers is unsupported"),
+            _refuse(
+                lambda item: item["type"] != _TOPIC and item["name"] != "",
+                _INVALID_CONFIG,
+                "Setting broker properties on named brokers is unsupported",
+            ),
             _ignoring(_REDPANDA_IGNORED),
         ),
         # create_partitions.cc.
-        CREATE_PARTITIONS: _no_assignments(
-            _INVALID_REQUEST, "Redpanda does not yet support custom partitions assignment"
+        CREATE_PARTITIONS: _refuse(
+            lambda topic: bool(topic["assignments"]),
+            _INVALID_REQUEST,
+            "Redpanda does not yet support custom partitions assignment",
         ),
     },
 )
@@ -189,43 +188,41 @@ _CONFLUENT_READ_ONLY = (
 )
 
 
-def _from_delete_to_compact(item: dict[str, Any]) -> Refusal | None:
-    """Refuse to compact a topic; every one of the tests is made with `delete`."""
-    compacted = any(
-        config["name"] == "cleanup.policy" and "compact" in (config["value"] or "")
-        for config in item["configs"]
-    )
-    return Refusal(_INVALID_CONFIG, _NOT_TO_COMPACT) if compacted else None
+def _compacts(item: dict[str, Any]) -> bool:
+    """Return whether a topic is to be compacted; every one of the tests is made with `delete`."""
+    given = {config["name"]: config["value"] or "" for config in item["configs"]}
+    return "compact" in given.get("cleanup.policy", "")
 
 
-# michelin/ns4kafka/issues/184.
-_NOT_TO_COMPACT = (
-    "Altering topic configuration from `delete` to `compact` is not currently supported."
-    " Please create a new topic with `compact` policy specified instead."
-)
+_DENIED = Refusal(31, "Cluster authorization failed.")
+"""Confluent's own words in tchiotludo/akhq/issues/1317."""
 CONFLUENT_CLOUD = Profile(
     "confluent-cloud",
     policies={
         # HermesGermany/galapagos/issues/289, confluentinc/ksql/issues/3942.
         CREATE_TOPICS: _first(
             _ignoring(_CONFLUENT_READ_ONLY),
-            _replicas_are(
-                lambda replicas: replicas == 3, _POLICY_VIOLATION, "Topic replication factor must be 3"
+            _refuse(
+                lambda topic: _replicas(topic) not in (None, 3),
+                _POLICY_VIOLATION,
+                "Topic replication factor must be 3",
             ),
         ),
         INCREMENTAL_ALTER_CONFIGS: _first(
             # confluentinc/terraform-provider-confluent/issues/251.
-            _no_broker_configs(_POLICY_VIOLATION, "Altering resources of type BROKER is not permitted"),
-            _from_delete_to_compact,
+            _refuse(_is_broker, _POLICY_VIOLATION, "Altering resources of type BROKER is not permitted"),
+            # michelin/ns4kafka/issues/184.
+            _refuse(
+                _compacts,
+                _INVALID_CONFIG,
+                "Altering topic configuration from `delete` to `compact` is not currently supported."
+                " Please create a new topic with `compact` policy specified instead.",
+            ),
             _ignoring(_CONFLUENT_READ_ONLY),
         ),
     },
-    denied={
-        # Confluent's own words in tchiotludo/akhq/issues/1317.
-        DESCRIBE_LOG_DIRS: Refusal(_CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
-        # redpanda-data/kminion/issues/313: nobody can be given the right.
-        ALTER_REASSIGNMENTS: Refusal(_CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
-    },
+    # Of reassignments, nobody can be given the right: redpanda-data/kminion/issues/313.
+    denied=dict.fromkeys((DESCRIBE_LOG_DIRS, ALTER_REASSIGNMENTS), _DENIED),
 )
 
 # Keys 0-14: the table in IBM/sarama/issues/2470 (2023-08); 15-23: Azure/azure-event-hubs-for-kafka/issues/69;
@@ -239,8 +236,8 @@ EVENT_HUBS = Profile(
     offered=_EVENT_HUBS_KEYS,
     policies={
         # UnknownTopicOrPartitionException: loadBrokersConfig in ReactiveAdminClient of provectus/kafka-ui.
-        DESCRIBE_CONFIGS: _no_broker_configs(
-            _UNKNOWN_TOPIC, "This server does not host this topic-partition."
+        DESCRIBE_CONFIGS: _refuse(
+            _is_broker, _UNKNOWN_TOPIC, "This server does not host this topic-partition."
         )
     },
     # Azure resets the connection on ApiVersions v4: twmb/franz-go/pull/1022, dpkp/kafka-python/issues/2602.

@@ -9,12 +9,12 @@ rest of the request is passed on.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from struct import iter_unpack, pack, unpack, unpack_from
-from threading import Event, Thread
+from struct import pack, unpack, unpack_from
+from threading import Thread
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from kafkaform.cluster.wire import messages
@@ -22,15 +22,13 @@ from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     ERROR,
     INT8,
+    INT16,
     INT32,
     NULLABLE_STRING,
     STRING,
-    Codec,
-    FieldType,
     RequestType,
     array,
-    encode_length,
-    read_uvarint,
+    message,
     since,
     skip_tags,
     struct,
@@ -41,41 +39,23 @@ from tests.support.clusters.responses import schemas_of
 HOST = "127.0.0.1"
 LARGEST = 100 << 20
 MOST_CONNECTIONS = 200
-LIFETIME_S = 3_600.0
-"""How long a proxy lives that nobody ends."""
-
-# --- messages ----------------------------------------------------------------------------------------
 
 CREATE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 19, 32, 37, 44
 DESCRIBE_LOG_DIRS, ALTER_REASSIGNMENTS, API_VERSIONS = 35, 45, 18
 
-_API_VERSIONS_FLEXIBLE = 3
 _UNSUPPORTED_VERSION = 35
 
 
 class Api(NamedTuple):
-    """A request whose items can be refused one by one.
+    """A request whose items can be refused one by one, and the fields of the items and of their results."""
 
-    Attributes:
-        flexible: The first version with tagged fields.
-        request: Its layout.
-        response: The layout of the answer.
-        items: The field with what is asked for.
-        results: The field with what is answered.
-    """
-
-    flexible: int
-    request: FieldType
-    response: FieldType
-    items: str
-    results: str
-
-
-def _api(request_type: RequestType[Any], items: str = "topics", results: str = "topics") -> Api:
-    return Api(request_type.flexible, *schemas_of(request_type), items, results)
+    request_type: RequestType[Any]
+    items: str = "topics"
+    results: str = "topics"
 
 
 _NULL = (DESCRIBE_CONFIGS, CREATE_PARTITIONS)
+_OFFERED = array(struct(key=INT16, least=INT16, most=INT16))
 _CONFIG = {"name": STRING, "value": NULLABLE_STRING}
 _DESCRIBED = struct(
     **_CONFIG,
@@ -86,35 +66,29 @@ _DESCRIBED = struct(
     type=since(3, INT8, 0),
     documentation=since(3, NULLABLE_STRING),
 )
-APIS = {
-    CREATE_TOPICS: _api(messages.CREATE_TOPICS),
-    DESCRIBE_CONFIGS: Api(
-        4,
-        struct(
-            resources=array(struct(type=INT8, name=STRING, keys=array(STRING, nullable=True))),
-            synonyms=BOOLEAN,
-            documentation=since(3, BOOLEAN, False),
-        ),
-        struct(
-            throttle_ms=INT32,
-            results=array(struct(**ERROR, type=INT8, name=STRING, configs=array(_DESCRIBED))),
-        ),
-        "resources",
-        "results",
+_DESCRIBE_CONFIGS = message(
+    DESCRIBE_CONFIGS,
+    "DescribeConfigs",
+    (0, 4),
+    4,
+    struct(
+        resources=array(struct(type=INT8, name=STRING, keys=array(STRING, nullable=True))),
+        synonyms=BOOLEAN,
+        documentation=since(3, BOOLEAN, False),
     ),
-    CREATE_PARTITIONS: _api(messages.CREATE_PARTITIONS),
-    INCREMENTAL_ALTER_CONFIGS: _api(messages.ALTER_CONFIGS, "resources", "resources"),
+    struct(
+        throttle_ms=INT32, results=array(struct(**ERROR, type=INT8, name=STRING, configs=array(_DESCRIBED)))
+    ),
+)
+APIS = {
+    CREATE_TOPICS: Api(messages.CREATE_TOPICS),
+    DESCRIBE_CONFIGS: Api(_DESCRIBE_CONFIGS, "resources", "results"),
+    CREATE_PARTITIONS: Api(messages.CREATE_PARTITIONS),
+    INCREMENTAL_ALTER_CONFIGS: Api(messages.ALTER_CONFIGS, "resources", "resources"),
     # What a cluster that denies it answers: from version 3 on with the code, before with no directory.
-    DESCRIBE_LOG_DIRS: _api(messages.LOG_DIRS, "", "results"),
-    ALTER_REASSIGNMENTS: _api(messages.ALTER_REASSIGNMENTS),
+    DESCRIBE_LOG_DIRS: Api(messages.LOG_DIRS, "", "results"),
+    ALTER_REASSIGNMENTS: Api(messages.ALTER_REASSIGNMENTS),
 }
-
-
-def _codec(of: FieldType, api: Api, version: int) -> Codec:
-    return of(version, version >= api.flexible)
-
-
-# --- profiles ----------------------------------------------------------------------------------------
 
 
 class Refusal(NamedTuple):
@@ -132,8 +106,6 @@ class Profile:
 
     Attributes:
         offered: The versions of each request that it has; None for those of the brokers.
-        hidden: Requests that it does not have, where `offered` is None or names them.
-        capped: The highest versions of requests, where `offered` is None.
         policies: What it refuses, by the request.
         denied: Requests that it refuses whole, with the code.
         hangs_up_on_newer: Another ApiVersions closes the connection; brokers answer which they have.
@@ -141,28 +113,17 @@ class Profile:
 
     name: str
     offered: Mapping[int, tuple[int, int]] | None = None
-    hidden: frozenset[int] = frozenset()
-    capped: Mapping[int, int] = field(default_factory=dict)
     policies: Mapping[int, Policy] = field(default_factory=dict)
     denied: Mapping[int, Refusal] = field(default_factory=dict)
     hangs_up_on_newer: bool = False
 
     def versions(self, key: int, least: int, most: int) -> tuple[int, int] | None:
         """The versions of a request that are left of those of a broker; None for none."""
-        if key in self.hidden:
-            return None
-        if self.offered is not None:
-            if key not in self.offered:
-                return None
-            least, most = max(least, self.offered[key][0]), min(most, self.offered[key][1])
-        most = min(most, self.capped.get(key, most))
+        if self.offered is None:
+            return least, most
+        first, last = self.offered.get(key, (0, -1))
+        least, most = max(least, first), min(most, last)
         return (least, most) if least <= most else None
-
-
-EVERYTHING = Profile("apache-kafka")
-"""The brokers as they are."""
-
-# --- the proxy ---------------------------------------------------------------------------------------
 
 
 class VendorProxy:
@@ -172,22 +133,18 @@ class VendorProxy:
         profile: What new connections get.
         direct: Where the brokers are reached without it.
         closed: How often each request, by key and version, closed its connection.
-        refused: How often each request, by key, was answered with an error of the profile.
     """
 
-    def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
+    def __init__(self, ports: Mapping[int, int], direct: str) -> None:
         """Prepare a proxy: the port of each broker by the port to listen on."""
-        self.profile = profile
+        self.profile = Profile("apache-kafka")  # the brokers as they are
         self.direct = direct
         self.closed: Counter[tuple[int, int]] = Counter()
-        self.refused: Counter[int] = Counter()
         self._ports = ports
-        self._ready = Event()
-        self._failure: BaseException | None = None
-        self._loop = asyncio.new_event_loop()
-        self._over = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
-        self._thread = Thread(target=self._run, name="vendor-proxy", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="vendor-proxy", daemon=True)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -195,45 +152,34 @@ class VendorProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            raise self._failure
+        self._await(self._open())
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(RuntimeError):  # its life was over before
-            self._loop.call_soon_threadsafe(self._over.set)
+        self._await(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
+
+    def _await(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @contextmanager
     def offering(self, profile: Profile) -> Iterator[Self]:
         """Offer what a profile has, for a while, and count anew."""
         before, self.profile = self.profile, profile
         self.closed.clear()
-        self.refused.clear()
         try:
             yield self
         finally:
             self.profile = before
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is started
-            self._failure = error
-        finally:
-            self._ready.set()
-            self._loop.close()
+    async def _open(self) -> None:
+        for port, upstream in self._ports.items():
+            self._servers.append(await asyncio.start_server(partial(self._accept, upstream), HOST, port))
 
-    async def _serve(self) -> None:
-        servers = [
-            await asyncio.start_server(partial(self._accept, upstream), HOST, port)
-            for port, upstream in self._ports.items()
-        ]
-        self._ready.set()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), LIFETIME_S)
-        for server in servers:
+    async def _close(self) -> None:
+        for server in self._servers:
             server.close()
         await asyncio.sleep(0)  # what was accepted just now has no task yet, and would be left open
         while self._connections:
@@ -258,10 +204,6 @@ class VendorProxy:
         finally:
             self._connections.discard(task)
             client_writer.close()
-
-
-class _HungUp(OSError):  # noqa: N818
-    """The service does not know a request, and closes the connection."""
 
 
 @dataclass
@@ -301,7 +243,7 @@ class _Exchange:
         while True:
             (size,) = unpack(">i", await reader.readexactly(4))
             if not 0 < size <= LARGEST:
-                raise _HungUp(f"a message of {size} bytes")
+                raise ConnectionAbortedError(f"a message of {size} bytes")
             handle(await reader.readexactly(size))
             await self._client.drain()
             await self._broker.drain()
@@ -313,11 +255,10 @@ class _Exchange:
         if allowed is None or not allowed[0] <= version <= allowed[1]:
             if key == API_VERSIONS and allowed and not profile.hangs_up_on_newer:
                 # As brokers do: version 0, with the versions of this request alone.
-                answer = pack(">hihhh", _UNSUPPORTED_VERSION, 1, key, *allowed)
-                self._queue_own(correlation, answer)
+                self._queue_own(correlation, pack(">hihhh", _UNSUPPORTED_VERSION, 1, key, *allowed))
                 return
             proxy.closed[key, version] += 1
-            raise _HungUp
+            raise ConnectionAbortedError  # the service does not know the request
         if key in profile.denied or key in profile.policies:
             message = self._judge(message, key, version, correlation)
             if not message:
@@ -330,18 +271,16 @@ class _Exchange:
     def _judge(self, message: bytes, key: int, version: int, correlation: int) -> bytes:
         """Return the part of a request to be passed on; nothing if all of it was answered."""
         api = APIS[key]
-        flexible = version >= api.flexible
+        flexible = version >= api.request_type.flexible
         (name_length,) = unpack_from(">h", message, 8)
         at = 10 + max(0, name_length)
         if flexible:
             at = skip_tags(message, at)
-        request_codec, response_codec = (_codec(of, api, version) for of in (api.request, api.response))
+        request_codec, response_codec = (of(version, flexible) for of in schemas_of(api.request_type))
         request = request_codec.read(message, at)[0] if api.items else {}
         if (denied := self._profile.denied.get(key)) is not None:
-            self._proxy.refused[key] += 1
-            self._queue_own(
-                correlation, response_codec.write(_denial(key, version, request, denied)), flexible
-            )
+            answer = response_codec.write(_denial(key, version, request, denied))
+            self._queue_own(correlation, answer, flexible)
             return b""
         policy, passed, results = self._profile.policies[key], [], []
         for item in request[api.items]:
@@ -352,7 +291,6 @@ class _Exchange:
             )
             refusal = policy(item)
             if refusal is not None:
-                self._proxy.refused[key] += 1
                 results.append(_result(item, *refusal))
             elif key == INCREMENTAL_ALTER_CONFIGS and had and not item["configs"]:
                 results.append(_result(item, 0, None))  # all of it is ignored
@@ -384,8 +322,9 @@ class _Exchange:
             message = message[:4] + self._rewritten(message[4:], pending.version)
         elif pending is not None and pending.results:
             api = APIS[pending.key]
-            codec = _codec(api.response, api, pending.version)
-            at = skip_tags(message, 4) if pending.version >= api.flexible else 4
+            flexible = pending.version >= api.request_type.flexible
+            codec = schemas_of(api.request_type)[1](pending.version, flexible)
+            at = skip_tags(message, 4) if flexible else 4
             answer, _ = codec.read(message, at)
             message = message[:at] + codec.write(
                 {**answer, api.results: answer[api.results] + pending.results}
@@ -398,17 +337,14 @@ class _Exchange:
         (error,) = unpack_from(">h", body)
         if error:
             return body
-        flexible = version >= _API_VERSIONS_FLEXIBLE
-        count, at = read_uvarint(body, 2) if flexible else (unpack_from(">i", body, 2)[0], 6)
-        size, tags = (7, b"\0") if flexible else (6, b"")  # brokers put no tags into the list
-        end = at + (count - flexible) * size
+        codec = _OFFERED(version, version >= messages.API_VERSIONS.flexible)
+        offered, end = codec.read(body, 2)
         kept = [
-            pack(">hhh", key, *versions) + tags
-            for key, least, most in iter_unpack(f">hhh{len(tags)}x", body[at:end])
-            if (versions := self._profile.versions(key, least, most)) is not None
+            {"key": of["key"], "least": versions[0], "most": versions[1]}
+            for of in offered
+            if (versions := self._profile.versions(**of)) is not None
         ]
-        head = encode_length(len(kept) + 1) if flexible else pack(">i", len(kept))
-        return body[:2] + head + b"".join(kept) + body[end:]
+        return body[:2] + codec.write(kept) + body[end:]
 
 
 def _result(item: Mapping[str, Any], code: int, message: str | None) -> dict[str, Any]:
@@ -433,9 +369,6 @@ def _send(writer: asyncio.StreamWriter, message: bytes) -> None:
     writer.write(pack(">i", len(message)) + message)
 
 
-# --- brokers behind it ---------------------------------------------------------------------------------
-
-
 def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
     """Different numbers, each a port but for its last digit: with a broker's id for it, that port is free."""
     blocks: list[int] = []
@@ -446,14 +379,3 @@ def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
         if all(is_free(block * 10 + broker) for broker in range(1, brokers + 1)):
             blocks.append(block)
     return blocks
-
-
-def advertise(block: int, internal: int) -> dict[str, str]:
-    """Return the properties of brokers whose clients use a proxy, and that find each other without it."""
-    own = f"INTERNAL://{HOST}:{internal}{{node_id}}"
-    return {
-        "listeners": f"PLAINTEXT://{HOST}:{{port}},{own},CONTROLLER://{HOST}:{{controller_port}}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{block}{{node_id}},{own}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "INTERNAL",
-    }

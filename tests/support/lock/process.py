@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from threading import Timer
 from typing import Self
 
@@ -101,20 +101,15 @@ class LockProcess:
 
 def remove_holder(servers: str) -> None:
     """Take the lock from its holder, as a coordinator does at the end of a session, but at once."""
-    with open_connection(servers) as connection:
-        coordinator = Coordinator(connection.separate("test"))
-        members = [{"member_id": member["member_id"]} for member in coordinator.read_members()]
-        answer = coordinator.retry_until_ready(LEAVE_GROUP, {"group_id": NAME, "members": members})
-        coordinator.close()
+    with open_connection(servers) as opened, closing(Coordinator(opened.separate("test"))) as group:
+        members = [{"member_id": member["member_id"]} for member in group.read_members()]
+        answer = group.retry_until_ready(LEAVE_GROUP, {"group_id": NAME, "members": members})
     assert [member["error_code"] for member in answer["members"]] == [0]
 
 
 def member_count(servers: str) -> int:
-    with open_connection(servers) as connection:
-        coordinator = Coordinator(connection.separate("test"))
-        members = coordinator.read_members()
-        coordinator.close()
-    return len(members)
+    with open_connection(servers) as opened, closing(Coordinator(opened.separate("test"))) as group:
+        return len(group.read_members())
 
 
 def main() -> None:

@@ -62,10 +62,8 @@ def main() -> None:
                         producer.produce(topic, value, callback=lambda *told: written.append(told))  # noqa: B023
                         while not written:
                             producer.poll(0.05)
-            except (
-                ClusterError,
-                LockHeld,
-            ) as error:  # the lock is held or lost, or brokers are down: all of it is meant
+            # It is held or lost, or brokers are down: all of it is meant.
+            except (ClusterError, LockHeld) as error:
                 sys.stdout.write(f"{name}: {error.message}\n")
 
 

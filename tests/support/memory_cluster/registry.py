@@ -43,9 +43,6 @@ class World:
     declared: Mapping[ResourceRef, State] = field(default_factory=dict)
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 class MemoryReader(NamedTuple):
     """Shows the resources of one kind: the names of those that there are, and each of them."""
 
@@ -107,9 +104,6 @@ READERS = {
 
 def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
     return {CONFIG_PREFIX + name: value for name, value in configs.items()}
-
-
-# --- operations ------------------------------------------------------------------------------------
 
 
 class Accepted(NamedTuple):

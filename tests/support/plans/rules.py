@@ -20,8 +20,6 @@ from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext, Stage
 from tests.support.plans.scenes import declare_topic, topic
 
-# --- rows --------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Row:
@@ -105,9 +103,6 @@ def write_catalogue(rows: Iterable[Row]) -> str:
             lines.append(f"{row.code} {row.name}: {finding.message}")
             lines += [f"  {finding.suggestion}"] if finding.suggestion is not None else []
     return "\n".join((*lines, ""))
-
-
-# --- contexts ----------------------------------------------------------------------------------------
 
 
 def scene(*desired: Desired, **more: Any) -> RuleContext:

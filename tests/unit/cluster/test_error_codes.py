@@ -33,9 +33,6 @@ def test_error_codes_match_librdkafka() -> None:
     )
 
 
-# --- the clients of librdkafka: their options, and what their errors mean ---
-
-
 NOBODY = TransportSettings(())
 
 

@@ -42,9 +42,6 @@ def test_lock_holder_is_described_briefly(holder: Holder, text: str) -> None:
     assert holder.describe(NOW) == text
 
 
-# --- introductions ---------------------------------------------------------------------------------
-
-
 @given(
     st.text(min_size=1, max_size=75),
     st.text(max_size=75),
@@ -90,9 +87,6 @@ def test_lock_introduction_fits_offset_metadata(letter: str) -> None:
     text = format_holder(Holder(letter * 5_000, letter * 5_000, 2**31, NOW), "m" * 12)
     assert len(text.encode()) <= 4_096
     assert parse_holder(text, "m" * 12) is not None
-
-
-# --- waiting ---------------------------------------------------------------------------------------
 
 
 class Contention:
@@ -160,9 +154,6 @@ def test_zero_timeout_tries_once() -> None:
         scene.acquire(0)
     assert (scene.attempts, scene.said, scene.time.naps) == (1, [], [])
     assert "waited" not in caught.value.message
-
-
-# --- membership in the group that is the lock: what is made of each answer of a coordinator ---
 
 
 MINE = "me-1"

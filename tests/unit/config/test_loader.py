@@ -60,8 +60,6 @@ def load_one(manifest: str, context: Context | None = None) -> Desired:
     return desired
 
 
-# --- bad input ---------------------------------------------------------------------------------------
-
 COUNTS = "partitions: 1, replicationFactor: 1"
 
 
@@ -205,9 +203,6 @@ def test_merge_conflict_is_located() -> None:
     assert load_one(topic(f"{{{COUNTS}}}", metadata=", annotations: {note: '\n\n<<<<<<< HEAD\n\n'}"))
 
 
-# --- finding files -----------------------------------------------------------------------------------
-
-
 def test_paths_without_manifests_are_located() -> None:
     (empty,) = list_problems({})
     assert empty.startswith("t:1:1: ")
@@ -291,8 +286,6 @@ def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(target, deny_access)
             assert list_problems({}) == [f"{place}:1:1: cannot be read: Permission denied"]
 
-
-# --- layers ------------------------------------------------------------------------------------------
 
 LAYERED = f"""{{{COUNTS}, retention: 2d, config: {{segment.ms: 2h, max.message.bytes: 2MiB}},
   overrides: {{prod: {{partitions: 9, config: {{retention.ms: 1d, max.message.bytes: ~}}}}, dev: {{}}}}}}"""

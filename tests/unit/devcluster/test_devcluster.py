@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,6 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
-
-
-# --- what stops a start before it begins -----------------------------------------------------------
 
 
 def test_dev_run_of_unknown_command_starts_no_cluster(
@@ -122,8 +120,6 @@ def test_dev_commands_import_devcluster_late() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
-
-# --- nodes that do not come up ---------------------------------------------------------------------
 
 _NO_JARS = "kafkaform.devcluster.cluster.fetch_kafka_classpath"
 
@@ -220,12 +216,6 @@ def test_zookeeper_broker_has_no_controller_listener() -> None:
     assert not {"process.roles", "node.id", "controller.quorum.voters"} & result.keys()
 
 
-# --- the parts -------------------------------------------------------------------------------------
-
-
-# --- versions --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -283,29 +273,13 @@ def test_file_lock_excludes_second_holder_after_removal(tmp_path: Path) -> None:
         with hold_lock(path, progress=lambda _line: waiting.set()):
             order.append("second")
 
-    with hold_lock(path):
-        thread = threading.Thread(target=second)
-        thread.start()
+    with ThreadPoolExecutor(1) as pool, hold_lock(path):
+        pool.submit(second)
         assert waiting.wait(60)
         path.unlink()
         order.append("first")
-    thread.join(60)
     assert order == ["first", "second"]
     assert path.exists()
-
-
-def answer(content: bytes) -> tuple[int, threading.Thread]:
-    """A server that gives one client these bytes."""
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with server, server.accept()[0] as client:
-            client.recv(1000)
-            client.sendall(content)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    return server.getsockname()[1], thread
 
 
 @pytest.mark.parametrize(
@@ -319,7 +293,13 @@ def answer(content: bytes) -> tuple[int, threading.Thread]:
     ],
 )
 def test_invalid_response_is_refused(content: bytes) -> None:
-    port, thread = answer(content)
-    with pytest.raises(readiness.InvalidResponse):
-        readiness.read_membership("127.0.0.1", port, timeout_s=5)
-    thread.join(60)
+    def serve() -> None:
+        with server.accept()[0] as client:
+            client.recv(1000)
+            client.sendall(content)
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve)
+        with pytest.raises(readiness.InvalidResponse):
+            readiness.read_membership("127.0.0.1", server.getsockname()[1], timeout_s=5)
+        served.result(60)

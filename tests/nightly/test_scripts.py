@@ -1,4 +1,4 @@
-"""The tour of `make demo`: every step of it checks its own exit code."""
+"""Scripts that check all of their own steps: the tour of `make demo`, and a wheel in an empty environment."""
 
 import os
 import re
@@ -11,20 +11,23 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+def run_script(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end, without what steers kafkaform."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "KAFKAFORM_CACHE" or not name.startswith("KAFKAFORM_")
+    }
+    run = subprocess.run(command, env={**kept, **more}, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run
+
+
 @pytest.mark.nightly(
     "it starts four brokers and Spark, for a minute and a half, to say again what single tests say"
 )
 def test_demo_runs_to_completion() -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("KAFKAFORM_")}
-    cache = os.environ.get("KAFKAFORM_CACHE")
-    run = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "demo.py")],
-        env=environ | ({"KAFKAFORM_CACHE": cache} if cache else {}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    run = run_script(sys.executable, ROOT / "scripts" / "demo.py")
     _, _, applied = run.stdout.partition("# Apply it")
     applied, _, refused = applied.partition("# Somebody raises")
     for verified in (
@@ -46,3 +49,14 @@ def test_demo_runs_to_completion() -> None:
     assert "6 partitions: 12 replicas added, min.insync.replicas = 2" in replicas
     moving = [line for line in run.stderr.splitlines() if line.startswith("moving replicas: ")]
     assert "6 of 6 partitions" in moving[-1]
+
+
+@pytest.mark.nightly(
+    "it installs the dependencies of a user from the network, and again what tests have here"
+)
+def test_wheel_works_without_spark(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    done = run_script(ROOT / "scripts" / "try_wheel.sh", wheel, PYTHON=sys.executable)
+    assert "kafkaform apply plan.json" in done.stdout

@@ -7,11 +7,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
+from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Assignment
-from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.clusters.contract import create_topics, name_configs
+from tests.support.clusters.contract import create_topics, new_topic
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, open_connection
-from tests.support.plans.scenes import topic
 
 
 def make_topic(
@@ -23,7 +22,7 @@ def make_topic(
     **configs: str,
 ) -> str:
     """Create a topic, and wait until it is seen and each log is open; configs have `_` for a dot."""
-    create_topics(cluster, CreateTopic(topic(name), partitions, replicas, name_configs(configs), places))
+    create_topics(cluster, replace(new_topic(name, partitions, replicas, **configs), assignment=places))
     logs = [(name, number) for number in range(partitions)]
     eventually(lambda: len(cluster.log_spans(logs)), lambda count: count == partitions)
     return name

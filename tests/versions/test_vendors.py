@@ -95,7 +95,12 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
                 "min.insync.replicas is refused",
                 "refused by the brokers: Amazon MSK Serverless can't set topic configuration"
                 " min.insync.replicas at creation.",
-            )
+            ),
+            "doctor": Limit(
+                "throttles are not told",
+                "not checked KF313 replication throttles: Broker configurations cannot be described",
+                code=0,
+            ),
         },
     },
     "confluent-cloud": {

@@ -152,9 +152,6 @@ def write_logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> Non
             traffic.write(name, partition, end, ONE)
 
 
-# --- which there are -------------------------------------------------------------------------------
-
-
 def test_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     carry_out(cluster, alter(group(f"{prefix}a"), consumer_session_timeout_ms="50000"))
@@ -180,9 +177,6 @@ def test_named_or_selected_groups_are_read_in_detail(cluster: Cluster, prefix: s
     missing = group(f"{prefix}missing")
     assert missing not in {*cluster.observe([missing]).inventory, *cluster.observe([missing]).invisible}
     assert is_unknown(cluster, missing.name)
-
-
-# --- configs ---------------------------------------------------------------------------------------
 
 
 def test_group_config_change_keeps_other_configs(cluster: Cluster, prefix: str) -> None:
@@ -270,9 +264,6 @@ def test_group_validation_matches_execution_and_changes_nothing(cluster: Cluster
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
 
 
-# --- initial offsets -------------------------------------------------------------------------------
-
-
 STARTS = [
     ("earliest", 2, 2),
     ("latest", 12, 12),
@@ -334,7 +325,7 @@ def test_group_with_offsets_only_is_empty(cluster: Cluster, traffic: Traffic, pr
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
-def test_initial_offsets_keep_committed_offsets(
+def test_initial_offsets_keep_committed_ones(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str
 ) -> None:
     name, second = f"{prefix}a", f"{prefix}b"
@@ -363,9 +354,6 @@ def test_initial_offsets_in_missing_topic_are_refused(
     assert topic(missing) not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-# --- resets ----------------------------------------------------------------------------------------
-
-
 def test_offset_reset_keeps_other_offsets(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9, 9, 9, 9)
@@ -389,9 +377,6 @@ def test_offset_reset_outside_log_is_refused_whole(cluster: Cluster, traffic: Tr
         assert list_codes([refusal]) == ["OFFSET_OUT_OF_RANGE"]
         assert f"{name}:{partition}" in str(refusal)
     assert read_offsets(cluster, name) == before
-
-
-# --- active groups ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -426,9 +411,7 @@ def test_active_group_is_not_changed(cluster: Cluster, traffic: Traffic, prefix:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_group_members_and_lag_are_read(
-    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
-) -> None:
+def test_members_and_lag_are_read(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
     name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9, 5)
     write_logs(cluster, traffic, second, 20, 0)
@@ -461,9 +444,6 @@ def test_groups_are_read_by_name_or_all(cluster: Cluster, traffic: Traffic, pref
     assert cluster.groups([]).groups == {}
 
 
-# --- deletion --------------------------------------------------------------------------------------
-
-
 def test_group_deletion_keeps_configs_not_listed(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9)
@@ -479,9 +459,7 @@ def test_group_deletion_keeps_configs_not_listed(cluster: Cluster, traffic: Traf
     assert read_offsets(cluster, name) == {(name, 0): 1}
 
 
-def test_offsets_of_topic_are_deleted_except_in_active_groups(
-    cluster: Cluster, traffic: Traffic, prefix: str
-) -> None:
+def test_offsets_of_topic_are_deleted_in_idle_groups(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name, second, busy = f"{prefix}a", f"{prefix}b", f"{prefix}g2"
     write_logs(cluster, traffic, name, 9, 9)
     write_logs(cluster, traffic, second, 9)
@@ -510,9 +488,6 @@ def test_topic_deletion_removes_committed_offsets(cluster: Cluster, traffic: Tra
     assert wait_for_resource(cluster, group(f"{name}2"), {}).live is not None
 
 
-# --- requests --------------------------------------------------------------------------------------
-
-
 def test_mixed_operations_have_individual_outcomes_in_order(
     cluster: Cluster, traffic: Traffic, prefix: str
 ) -> None:
@@ -535,9 +510,6 @@ def test_mixed_operations_have_individual_outcomes_in_order(
     there = {key: value.committed[name, 0] for key, value in groups.items() if key.startswith(prefix)}
     assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
     wait_for_resource(cluster, group(f"{prefix}7"), {f"config.{SESSION}": "50000"})
-
-
-# --- logs and health -------------------------------------------------------------------------------
 
 
 def test_log_spans_and_offsets_by_time_are_read(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
@@ -624,7 +596,7 @@ def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: 
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_epoch_ends_topic_ids_and_partition_counts_are_read(
+def test_epoch_ends_ids_and_partition_counts_are_read(
     cluster: Cluster, traffic: Traffic, prefix: str
 ) -> None:
     """No leader has changed: all records are of its epoch."""

@@ -129,9 +129,6 @@ def wait_for_assignment(cluster: Cluster, name: str, assignment: Assignment) -> 
     )
 
 
-# --- places that are asked for -----------------------------------------------------------------------
-
-
 def test_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
     place_topic(cluster, f"{prefix}b", (3, 1), (1, 2))
     place_topic(cluster, f"{prefix}a", (2,))
@@ -185,9 +182,6 @@ def test_reassignment_cannot_be_executed_as_operation(cluster: Cluster, prefix: 
     assert cluster.validate([move]) == [None]
     with pytest.raises(TypeError):
         cluster.execute([move])
-
-
-# --- reassignments -----------------------------------------------------------------------------------
 
 
 def test_replicas_are_moved_added_and_removed(cluster: Cluster, prefix: str) -> None:
@@ -308,10 +302,7 @@ def test_lost_lock_prevents_move_requests(cluster: Cluster, prefix: str) -> None
     wait_for_replicas(cluster, name, (1,))
 
 
-# --- sizes -------------------------------------------------------------------------------------------
-
-
-def test_replica_sizes_are_read_per_replica(
+def test_size_of_each_replica_is_read(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -331,9 +322,6 @@ def test_replica_sizes_are_read_per_replica(
     wait_for_replicas(cluster, name, (1, 2, 3), (2, 3))
     assert cluster.replica_sizes([(name, 0)])[name, 0, 3] == max(full)
     assert cluster.replica_sizes([]) == {}
-
-
-# --- throttles ---------------------------------------------------------------------------------------
 
 
 def replica_lists(leader: str = "", follower: str = "") -> ThrottledReplicas:
@@ -426,9 +414,6 @@ def test_throttles_of_deleted_topic_are_cleared(cluster: Cluster, prefix: str) -
     with pytest.raises(RequestRejected) as caught:
         cluster.set_throttles(Throttles({}, {a: replica_lists("0:1")}))
     assert caught.value.code == "UNKNOWN_TOPIC_OR_PART"
-
-
-# --- a broker that is down ---------------------------------------------------------------------------
 
 
 @pytest.fixture

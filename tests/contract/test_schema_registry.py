@@ -132,9 +132,7 @@ def test_compatibility_level_is_set_before_schema(registry: SchemaRegistry, ref:
     assert read_state(registry, ref)["compatibility"] == "NONE"
 
 
-def test_refused_schema_after_a_new_level_is_a_partial_change(
-    registry: SchemaRegistry, ref: ResourceRef
-) -> None:
+def test_refused_schema_after_new_level_is_partial_change(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id"), "NONE") is None
     both = AlterSubject(ref, avro("id", "new"), "BACKWARD")
     # The registry would check it by the level that it has now.

@@ -257,9 +257,7 @@ def producing(account: Account, topic: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")
-def test_killed_access_apply_interrupts_no_producer(
-    project: Project, account: MakeAccount, prefix: str
-) -> None:
+def test_killed_access_apply_stops_no_producer(project: Project, account: MakeAccount, prefix: str) -> None:
     """Every apply grants one topic, takes away another, and lifts one denial for the next.
 
     Only t0 exists: a missing topic with a similar name would be a finding if more than its number differed.
@@ -419,9 +417,7 @@ def test_streams_application_has_declared_access_only(
 
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
-def test_share_group_member_has_declared_access_only(
-    project: Project, account: MakeAccount, prefix: str
-) -> None:
+def test_share_member_has_declared_access_only(project: Project, account: MakeAccount, prefix: str) -> None:
     auditor = account()
     project.topic("orders")
     earliest = {"share.auto.offset.reset": "earliest"}
@@ -437,7 +433,7 @@ def test_share_group_member_has_declared_access_only(
     assert can_produce(auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
 
 
-def test_transactional_application_has_declared_access_only(
+def test_transactional_client_has_declared_access(
     project: Project, account: MakeAccount, prefix: str
 ) -> None:
     copier = account()

@@ -60,7 +60,7 @@ def sasl_config(project: Project) -> None:
     )
 
 
-def test_bootstrap_server_override_gets_no_file_credentials(
+def test_other_bootstrap_server_gets_no_credentials(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sasl_config(project)

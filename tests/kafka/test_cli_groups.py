@@ -34,9 +34,7 @@ def declare(project: Project, **spec: Any) -> str:
     return project.group("g", **{"topics": [project.prefix + "a"], "protocol": "consumer", **spec})
 
 
-def test_offsets_of_many_groups_are_committed_in_new_topics(
-    tmp_path: Path, servers: str, prefix: str
-) -> None:
+def test_offsets_of_many_groups_are_committed_in_topics(tmp_path: Path, servers: str, prefix: str) -> None:
     """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
     project = Project(tmp_path, servers, prefix)
     names = [project.topic(str(number), partitions=8) for number in range(60)]
@@ -87,7 +85,7 @@ def status(project: Project) -> dict[str, Any]:
     return dict(shown)
 
 
-def test_restarted_group_reads_added_partitions_from_start(
+def test_restarted_group_reads_new_partitions_whole(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""

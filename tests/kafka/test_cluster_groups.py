@@ -293,9 +293,7 @@ def test_groups_are_read_during_coordinator_restart(kafka3: DevCluster, prefix: 
         assert restarted
 
 
-def test_partitions_without_a_right_are_named(
-    kafka_acl: DevCluster, account: MakeAccount, prefix: str
-) -> None:
+def test_partitions_without_right_are_named(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     """The request succeeds; single partitions of it do not."""
     names = [f"{prefix}{letter}" for letter in "ab"]
     with connect(kafka_acl.bootstrap_servers) as owner:
@@ -341,9 +339,7 @@ def test_unauthorized_groups_are_invisible(kafka_acl: DevCluster, account: MakeA
     assert [note.code for note in seen.diagnostics] == ["KF421"]  # it may not list configs
 
 
-def test_group_with_unauthorized_topic_is_read(
-    kafka_acl: DevCluster, account: MakeAccount, prefix: str
-) -> None:
+def test_group_with_hidden_topic_is_read(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     with connect(kafka_acl.bootstrap_servers) as owner:
         for letter in "ab":
             make_topic(owner, f"{prefix}{letter}", partitions=1)

@@ -94,9 +94,7 @@ def test_defaults_without_broker_rights_are_unknown(account: MakeAccount) -> Non
     assert found.cluster_id
 
 
-def test_missing_rights_to_move_replicas_are_named(
-    acl: KafkaCluster, account: MakeAccount, prefix: str
-) -> None:
+def test_missing_rights_to_move_are_named(acl: KafkaCluster, account: MakeAccount, prefix: str) -> None:
     a = topic(f"{prefix}a")
     make_topic(acl, a.name, 1, 1)
     partition = (a.name, 0)

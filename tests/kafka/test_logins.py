@@ -327,7 +327,7 @@ def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str
 
 
 @CLIENTS
-def test_documented_logins_are_accepted(
+def test_documented_logins_succeed(
     gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
 ) -> None:
     client(here(gate.cluster, read_example(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
@@ -355,9 +355,7 @@ def names(gate: Gate) -> Iterator[str]:
     remove_topics(gate.cluster.bootstrap_servers, prefix)
 
 
-def test_apply_reauthenticates_during_run(
-    gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
-) -> None:
+def test_apply_logs_in_during_run(gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path) -> None:
     """With the lock and the record, so that all clients are at work for longer than a session holds.
 
     A token outlives the pauses of a loaded machine: one that expires between its check here and the broker's
@@ -382,7 +380,7 @@ def assert_one_error(call: Call, said: str) -> None:
     assert [line.partition(":")[0] for line in hint] == ["hint"]
 
 
-def test_unsupported_login_is_refused_first(
+def test_other_login_is_refused_first(
     gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
 ) -> None:
     """Azure's metadata service, which librdkafka alone would ask."""

@@ -140,9 +140,7 @@ def test_transaction_age_falls_back_to_record_times(
         assert found[1].is_hanging == is_old
 
 
-def test_transaction_details_depend_on_rights(
-    kafka_acl: DevCluster, account: MakeAccount, prefix: str
-) -> None:
+def test_transaction_details_need_rights(kafka_acl: DevCluster, account: MakeAccount, prefix: str) -> None:
     name = f"{prefix}a"
     with connect(kafka_acl.bootstrap_servers) as owner:
         make_topic(owner, name, 2)

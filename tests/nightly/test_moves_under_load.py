@@ -249,9 +249,7 @@ def test_apply_finds_the_next_controller(project: Project, real: KafkaCluster, b
     brokers.start_node(down)
 
 
-def test_ctrl_c_does_not_wait_for_a_dead_broker(
-    project: Project, real: KafkaCluster, brokers: DevCluster
-) -> None:
+def test_ctrl_c_waits_for_no_dead_broker(project: Project, real: KafkaCluster, brokers: DevCluster) -> None:
     """Throttles that cannot be removed are named, and the next apply removes them."""
     down, first, second = pick_brokers(real, controls=False)
     before: Assignment = ((first, second), (second, first), (first, second))
@@ -305,9 +303,7 @@ def test_killed_move_is_continued_by_next_apply(project: Project, real: KafkaClu
 
 
 @pytest.mark.parametrize("later_s", [0.0, 0.05, 0.4])
-def test_second_ctrl_c_is_cleaned_up_by_next_apply(
-    project: Project, real: KafkaCluster, later_s: float
-) -> None:
+def test_second_ctrl_c_is_undone_by_next_apply(project: Project, real: KafkaCluster, later_s: float) -> None:
     """The second one gives up what the first one waits for, at whatever point of its cleaning up."""
     name = topic_of(project, real)
     first = Applying(project, "topics", "--throttle", SLOW)

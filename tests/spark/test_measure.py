@@ -15,7 +15,7 @@ LAYOUT = CountsLayout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
 SCHEMA = "partition int, replicate int, key binary, size long, at long"
 
 
-def test_record_counts_do_not_depend_on_reducers(
+def test_record_counts_are_equal_for_any_reducers(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = random.Random(3)

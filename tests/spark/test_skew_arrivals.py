@@ -215,9 +215,7 @@ def test_requested_period_is_read_despite_misleading_timestamps(
     assert arrivals.json["topics"][0]["spread"] == "not known"
 
 
-def test_even_topics_of_pattern_are_omitted(
-    servers: str, scenes: Mapping[str, Topic], tmp_path: Path
-) -> None:
+def test_even_topics_of_pattern_are_absent(servers: str, scenes: Mapping[str, Topic], tmp_path: Path) -> None:
     """Offsets alone tell it, before Spark reads anything; a topic that is named is read all the same."""
     assert {"even-trimmed", "hot-trimmed", "even-by-time"} <= scenes.keys()
     call = run_in_process(

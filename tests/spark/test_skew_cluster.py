@@ -191,7 +191,7 @@ FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
 
 
 @pytest.mark.nightly("a Spark cluster with two workers: six JVMs, one of which is killed")
-def test_killed_worker_changes_no_result(
+def test_killed_worker_is_no_loss(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     """The spans of the lost worker are read again by the other one, and counted once."""

@@ -113,9 +113,7 @@ def test_file_formats_give_equal_results(spark: SparkSession, tmp_path: Path) ->
         assert strip_prose(run(spark, tmp_path / name)) == prose, name
 
 
-def test_records_without_offsets_are_noted_as_distributed_at_random(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_records_without_offsets_are_noted_as_spread_at_random(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{name: row[name] for name in ("key", "partition", "size")} for row in records()]
     result = run(spark, lines(tmp_path / "orders.json", rows))
     assert any("at random" in note and "independent" in note for note in result.sample.notes)
@@ -124,9 +122,7 @@ def test_records_without_offsets_are_noted_as_distributed_at_random(
     assert result.sample.records == len(rows)
 
 
-def test_partition_count_comes_from_option_declaration_or_records(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_partition_count_is_from_option_declaration_or_records(spark: SparkSession, tmp_path: Path) -> None:
     path = lines(tmp_path / "orders.json", records())
     assert len(run(spark, path, partitions=6, declared_partitions=8).partitions) == 6
     assert len(run(spark, path, declared_partitions=8).partitions) == 8

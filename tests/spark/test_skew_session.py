@@ -138,9 +138,7 @@ print("left", len(alive))
 @pytest.mark.nightly(
     "a JVM with log, event log and pages, and a broker of its own; that no plan has it is tested above"
 )
-def test_run_artefacts_have_no_password(
-    guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path
-) -> None:
+def test_artefacts_have_no_password(guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path) -> None:
     cluster, login = guarded_topic
     out = tmp_path / "out"
     (out / "events").mkdir(parents=True)

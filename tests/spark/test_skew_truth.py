@@ -87,9 +87,7 @@ def test_scene_has_expected_causes(analysed: Analysed, scene: str, settings: Job
 
 
 @EACH_SCENE
-def test_full_count_equals_consumer_count(
-    analysed: Analysed, skewed: Mapping[str, Scene], scene: str
-) -> None:
+def test_full_count_equals_count_read(analysed: Analysed, skewed: Mapping[str, Scene], scene: str) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
     total = truth.records.total()
     assert result.sample.records == total
@@ -109,7 +107,7 @@ def test_full_count_equals_consumer_count(
 
 
 @EACH_SCENE
-def test_full_count_has_the_most_frequent_keys(
+def test_full_count_has_most_frequent_keys(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
@@ -140,9 +138,7 @@ def test_partitioner_shares_match_producers(analysed: Analysed) -> None:
 
 
 @pytest.mark.parametrize("scene", [name for name in CAUSES if name not in SPARSE])
-def test_sampled_partition_records_are_exact(
-    analysed: Analysed, skewed: Mapping[str, Scene], scene: str
-) -> None:
+def test_partition_records_are_exact(analysed: Analysed, skewed: Mapping[str, Scene], scene: str) -> None:
     truth = skewed[scene].truth
     result = analysed(scene, SAMPLE)
     for partition in result.partitions:
@@ -203,9 +199,7 @@ def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
     return found
 
 
-def test_partition_increase_is_found_with_shared_keys(
-    analysed: Analysed, skewed: Mapping[str, Scene]
-) -> None:
+def test_partition_increase_is_found_by_shared_keys(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     broken = sum(1 for at in skewed["repartitioned"].truth.keys.values() if len(at) > 1)
     cause = analysed("repartitioned", FULL).causes[0]
     assert isinstance(cause.facts, RepartitionFacts)

@@ -171,9 +171,7 @@ def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path, prefix: str
 
 
 @pytest.mark.parametrize(("vendor", "name"), TAKEN)
-def test_journey_result_matches_recorded_vendor_table(
-    site: Site, proxy: VendorProxy, vendor: str, name: str
-) -> None:
+def test_journey_result_matches_vendor_table(site: Site, proxy: VendorProxy, vendor: str, name: str) -> None:
     begun = time.monotonic()
     cell = take(name, site)
     took = time.monotonic() - begun

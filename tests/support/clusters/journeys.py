@@ -163,9 +163,6 @@ def take(name: str, site: Site) -> str:
     return "; ".join(dict.fromkeys(limit.cell for limit in site.met.values())) or "yes"
 
 
-# --- topics ----------------------------------------------------------------------------------------
-
-
 @journey("plan", daily=True)
 def _plan(site: Site) -> None:
     name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
@@ -300,9 +297,6 @@ def _doctor(site: Site) -> None:
         assert ("doctor" in site.limits) == ("not checked" in call.out)
 
 
-# --- groups ----------------------------------------------------------------------------------------
-
-
 def _groups(site: Site, protocol: str) -> None:
     name = site.fill_topic("orders", replicationFactor=3)
     group = site.project.group("readers", topics=[name], protocol=protocol, offsets={"initial": "earliest"})
@@ -433,9 +427,6 @@ def _quotas(site: Site) -> None:
     eventually(live, lambda found: found is None)
 
 
-# --- access ----------------------------------------------------------------------------------------
-
-
 @journey("access", daily=True)
 def _access(site: Site) -> None:
     """Of a user that nobody is, on brokers with an authorizer; its ACLs are gone in the end."""
@@ -473,9 +464,6 @@ def _access(site: Site) -> None:
     site.project.run("get", f"Access/{principal}").needs(1)
 
 
-# --- replicas --------------------------------------------------------------------------------------
-
-
 @journey("replication factor", daily=True)
 def _replication_factor(site: Site) -> None:
     name = site.project.topic("orders", partitions=3, keyed=False, replicationFactor=1)
@@ -510,8 +498,6 @@ def _rebalance(site: Site) -> None:
     ):
         eventually(lambda: site.replicas(name), lambda found: all(1 not in brokers for brokers in found))
 
-
-# --- the record, the lock --------------------------------------------------------------------------
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 
@@ -548,9 +534,6 @@ def _lock(site: Site) -> None:
         site.shows("orders", partitions=3)
 
 
-# --- data ------------------------------------------------------------------------------------------
-
-
 @journey("skew")
 def _skew(site: Site) -> None:
     name = site.project.topic("orders", partitions=3, keyed=True, replicationFactor=3)
@@ -562,9 +545,6 @@ def _skew(site: Site) -> None:
     if site.works("skew", call := site.project.process("skew", name, "--out", "skew.json")):
         (topic,) = json.loads((site.project.folder / "skew.json").read_text())["topics"]
         assert (topic["name"], topic["diagnosis"]) == (name, "hot_keys"), call.out
-
-
-# --- the table -------------------------------------------------------------------------------------
 
 
 TABLE = ROOT / "docs" / "brokers.json"

@@ -243,7 +243,7 @@ def test_concurrent_equal_change_is_already_applied(memory: MemoryCluster, time:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_topic_recreated_by_a_producer_is_reported(
+def test_topic_recreated_by_client_is_reported(
     memory: MemoryCluster, time: FakeClock, answered: bool
 ) -> None:
     create_topic(memory, "a")
@@ -510,9 +510,7 @@ def test_min_isr_is_lowered_before_replica_moves(memory: MemoryCluster, time: Fa
 
 
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
-def test_min_isr_is_not_raised_after_early_end_of_moves(
-    memory: MemoryCluster, time: FakeClock, end: str
-) -> None:
+def test_min_isr_is_not_raised_if_moves_end_early(memory: MemoryCluster, time: FakeClock, end: str) -> None:
     """Neither of what waits for replicas, nor of what has had them before: `ready` has them all along."""
     create_topic(memory, "moved")
     create_topic(memory, "ready", 3, 3)
@@ -880,9 +878,7 @@ def test_journal_has_intended_changes_only(memory: MemoryCluster, time: FakeCloc
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
-def test_failing_journal_prevents_requests(
-    memory: MemoryCluster, time: FakeClock, broken: BaseException
-) -> None:
+def test_failed_journal_stops_requests(memory: MemoryCluster, time: FakeClock, broken: BaseException) -> None:
     plan, watched = plan_for(memory, declare_topic("a")), Watched(memory)
     with pytest.raises(type(broken)):
         carry_out(plan, watched, time, journal=SimpleNamespace(intend=fail(broken)))

@@ -41,9 +41,7 @@ OPTIONS = builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_bytes=s
 
 
 @given(MOVES, OPTIONS)
-def test_every_move_is_in_one_batch_within_the_bounds(
-    moves: list[PartitionMove], options: MoveOptions
-) -> None:
+def test_every_move_is_in_one_batch_within_bounds(moves: list[PartitionMove], options: MoveOptions) -> None:
     batches = cut_batches(moves, options)
     assert sorted(item.key for batch in batches for item in batch) == sorted(move.key for move in moves)
     order = [bool(item.adding) for batch in batches for item in batch]

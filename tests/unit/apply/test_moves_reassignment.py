@@ -232,9 +232,7 @@ def test_cancelled_move_restores_replica_order(memory: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize(("requests", "batch", "in_place"), [(1, 3, 0), (2, 1, 1)])
-def test_lost_lock_leaves_moves_and_throttles(
-    memory: MemoryCluster, requests: int, batch: int, in_place: int
-) -> None:
+def test_lost_lock_leaves_moves(memory: MemoryCluster, requests: int, batch: int, in_place: int) -> None:
     """It is not asked for again to clean up."""
     memory.pace(2)
     guard = LimitedGuard(requests)
@@ -653,9 +651,7 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
 
 
 @pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3), ("read_leftovers", 1)])
-def test_unreadable_sizes_or_journal_do_not_stop_batches(
-    memory: MemoryCluster, method: str, notes: int
-) -> None:
+def test_unreadable_sizes_or_journal_stop_no_batch(memory: MemoryCluster, method: str, notes: int) -> None:
     denied = fail(PermissionDenied("this account may not"))
     crew = Crew(override(memory, **{method: denied}))
     setattr(crew.throttle_journal, method, denied)

@@ -110,7 +110,7 @@ def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: 
 
 
 @pytest.mark.parametrize(("protected", "members"), [(True, 0), (False, 2)])
-def test_protected_or_active_topic_is_refused(
+def test_protected_or_used_topic_is_refused(
     memory: MemoryCluster, uid: str, protected: bool, members: int
 ) -> None:
     if members:

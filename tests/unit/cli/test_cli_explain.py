@@ -47,9 +47,7 @@ def test_every_field_is_explained(kind: str, tmp_path: Path) -> None:
         ("config.clusters.moves.whenBusy", {"type": "refuse | wait", "default": "refuse"}),
     ],
 )
-def test_field_has_its_type_units_values_and_default(
-    subject: str, facts: dict[str, str], tmp_path: Path
-) -> None:
+def test_field_has_type_units_values_and_default(subject: str, facts: dict[str, str], tmp_path: Path) -> None:
     json = run_in_process("explain", subject, "--format", "json", cwd=tmp_path).needs(0).json
     assert json["description"]
     assert json.items() >= facts.items()

@@ -142,7 +142,7 @@ STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("case", STOPPED)
-def test_import_is_stopped_before_it_writes(
+def test_import_stops_before_it_writes(
     project: Project, connected: Connected, prefix: str, case: str
 ) -> None:
     create_topics(connected, {f"{prefix}{name}": (1, {}) for name in "abc"})
@@ -171,9 +171,7 @@ def list_operations(tool: str) -> list[Operation]:
 
 
 @pytest.mark.parametrize("tool", TOPICS)
-def test_plan_after_import_from_other_tool_is_empty(
-    project: Project, tool: str, connected: Connected
-) -> None:
+def test_plan_after_import_of_other_tool_is_empty(project: Project, tool: str, connected: Connected) -> None:
     authorizer = {"superUsers": ["User:root"], "allowEveryoneIfNoAclFound": False}
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={"acl": {"client": client, "authorizer": authorizer, "lock": False}})

@@ -102,9 +102,7 @@ def test_certificate_of_the_webhook_is_verified(project: Project, tmp_path: Path
         ("${oops}", "write $$ for a dollar sign"),
     ],
 )
-def test_invalid_webhook_is_reported_before_apply(
-    project: Project, hook: Webhook, url: str, words: str
-) -> None:
+def test_invalid_webhook_is_reported_first(project: Project, hook: Webhook, url: str, words: str) -> None:
     configure(project, url)
     error = run(project, hook, "apply", "--auto-approve").needs(1).said
     assert error.startswith("kafkaform.yaml:7:5: notify: url")

@@ -92,9 +92,7 @@ def test_renderer_options_match_table(report: str, output_format: str) -> None:
     assert {*renderer.options} == {option.name for option in options} - {"indent"}
 
 
-def test_report_file_has_no_colours_and_ends_with_newline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_file_has_no_colours_and_a_newline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     show("plan", "text", PLAN, out=tmp_path / "plan.txt", header=HEADER, verbose=False)
     text = (tmp_path / "plan.txt").read_text()

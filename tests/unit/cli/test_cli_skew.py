@@ -52,7 +52,7 @@ def test_skew_history_is_report_folder_or_metrics_table(
         ("--out a.txt -o - --format markdown", {"a.txt": "text"}, "markdown"),
     ],
 )
-def test_skew_output_format_follows_file_extension(
+def test_skew_format_follows_file_extension(
     arguments: str, files: dict[str, str], stdout: str | None
 ) -> None:
     options = parse("a", *arguments.split())
@@ -74,9 +74,7 @@ def test_spark_submit_takes_the_same_options() -> None:
     )
 
 
-def test_invalid_topics_folder_does_not_stop_named_topic(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_folder_does_not_stop_named_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.1)  # nobody is there, however long it waits
     Project(tmp_path, "", "").topic("a", partitions=1, overrides={"dev": {"partitions": 2}})
     named = run_in_process("skew", "a", *NOBODY, cwd=tmp_path).needs(1)

@@ -181,9 +181,7 @@ def test_key_of_each_cluster_verifies_the_set(project: Project, fleet: dict[str,
     apply(project, "eu", "us", more=("p.json",)).needs(0)
 
 
-def test_plan_that_is_exchanged_during_an_apply_is_refused(
-    project: Project, fleet: dict[str, Connected]
-) -> None:
+def test_plan_exchanged_during_apply_is_refused(project: Project, fleet: dict[str, Connected]) -> None:
     save_plans(project)
 
     class Exchanging(Connected):

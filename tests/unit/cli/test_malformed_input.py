@@ -224,7 +224,7 @@ def _list_malformed(document: dict[str, Any], turns: set[int]) -> Iterator[tuple
 
 @_TURNS
 @pytest.mark.parametrize("kind", KINDS)
-def test_malformed_manifest_is_located_without_hiding_others(
+def test_malformed_manifest_is_located_and_hides_no_others(
     kind: str, turns: set[int], tmp_path: Path
 ) -> None:
     manifests = [*_build_manifests(kind)]

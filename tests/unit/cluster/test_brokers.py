@@ -190,9 +190,6 @@ def start_cluster(answer: Callable[[int, bytes], object], **options: Any) -> Ite
         cluster.close()
 
 
-# --- one connection -------------------------------------------------------------------------------
-
-
 def test_requests_have_header_and_responses_are_in_order() -> None:
     with socket_to(lambda _, body: body.upper()) as (server, first):
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
@@ -340,9 +337,6 @@ def test_requests_are_logged_without_content(caplog: pytest.LogCaptureFixture) -
         *["Echo v3, sent 29 bytes, no answer: timed out, N ms"] * 2,
         "not connected after N ms: [Errno 111] Connection refused",
     ]
-
-
-# --- several --------------------------------------------------------------------------------------
 
 
 def test_closed_connection_is_opened_again() -> None:
@@ -530,9 +524,6 @@ def test_connection_opened_after_close_is_refused(monkeypatch: pytest.MonkeyPatc
             connection.send(ECHO, [b""])
 
 
-# --- what is offered -------------------------------------------------------------------------------
-
-
 def test_unsupported_request_is_not_sent() -> None:
     unknown = replace(ECHO, key=2_000, name="Unknown")
     newer = replace(ECHO, versions=(4, 5))
@@ -557,9 +548,6 @@ def test_versions_are_chosen_for_each_broker() -> None:
         assert cluster.send_to_each(both, b"", 1.0) == {1: "1one", 2: "0two"}
         assert (cluster.read_api_versions(1)[1_001], cluster.read_api_versions(2)[1_001]) == ((0, 1), (0, 0))
         assert isinstance(cluster.send_to_each(ECHO, b"", 1.0)[2], errors.NotOffered)
-
-
-# --- what changes something ------------------------------------------------------------------------
 
 
 def test_change_with_lost_response_is_not_repeated() -> None:
@@ -588,9 +576,6 @@ def test_change_is_sent_on_a_new_connection() -> None:
         # are not counted: a test beside this one may look for a server whose port this one was given.
         assert cluster.send(CHANGE, [b""]) == [b"second"]
         assert len(server.heard) == 2
-
-
-# --- logins ----------------------------------------------------------------------------------------
 
 
 def handshake(error: int, *mechanisms: str) -> bytes:
@@ -686,9 +671,6 @@ def test_bootstrap_connection_is_reused_for_own_broker() -> None:
             cluster.send(RequestType(1_000, "Echo", (3, 3), 4, return_body, lambda *_: [][0]), [b""], 1)
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
-
-
-# --- under strain ----------------------------------------------------------------------------------
 
 
 def test_large_requests_and_responses_do_not_deadlock() -> None:

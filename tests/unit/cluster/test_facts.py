@@ -50,9 +50,7 @@ def protocols(offered: Mapping[int, tuple[int, int]], *enabled: str | None) -> f
         (NEW, {"classic", "consumer", "share", "streams"}),
     ],
 )
-def test_group_protocols_follow_supported_heartbeats(
-    offered: Mapping[int, tuple[int, int]], wanted: set[str]
-) -> None:
+def test_group_protocols_follow_heartbeats(offered: Mapping[int, tuple[int, int]], wanted: set[str]) -> None:
     assert protocols(offered) == wanted, "of brokers that tell no configs"
     assert protocols(offered, "classic,consumer", "classic,consumer") == wanted
     assert protocols(offered, None, None) == wanted
@@ -241,7 +239,7 @@ class Lagging:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_failed_throttle_removal_does_not_stop_other_topics(
+def test_failed_throttle_removal_stops_no_other_topics(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Lagging(code)

@@ -116,9 +116,7 @@ NO_TOKEN, NO_JWT = "gave no access token", "not a JWT"
         (b" " * ((1 << 20) + 1), "larger than 1,048,576 bytes"),
     ],
 )
-def test_response_without_a_usable_token_is_an_error(
-    endpoint: TokenEndpoint, body: bytes, reason: str
-) -> None:
+def test_response_without_usable_token_is_an_error(endpoint: TokenEndpoint, body: bytes, reason: str) -> None:
     endpoint.answer = lambda: (200, body)
     assert reason in failure(source(oidc(endpoint)))
 

@@ -146,9 +146,6 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 ANSWERS = {request_type.key: body for request_type, _, body in SAMPLES}
 
 
-# --- requests -------------------------------------------------------------------------------------
-
-
 CONFIGS = (large_responses.TOPIC_CONFIGS, large_responses.BROKER_CONFIGS, large_responses.GROUP_CONFIGS)
 
 
@@ -250,9 +247,6 @@ def test_unsupported_fields_are_refused_and_tags_skipped() -> None:
         group_messages.LIST_GROUPS.write({"types": ["share"]}, 4)
 
 
-# --- lengths --------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 2**32 - 1), st.binary(max_size=3), st.binary(max_size=3))
 @example(2**14 - 1, b"", b"")
 @example(2**14, b"", b"")
@@ -269,9 +263,6 @@ def test_encoded_length_is_read_back(number: int, before: bytes, behind: bytes) 
 def test_length_over_five_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
         message_schema.read_uvarint(b"\x80" * 1_000 + b"\x01", 0)
-
-
-# --- damaged answers ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -376,9 +367,6 @@ def test_claimed_lengths_take_no_memory() -> None:
     finally:
         tracemalloc.stop()
     assert peak - before < 5_000_000
-
-
-# --- who reads them -------------------------------------------------------------------------------
 
 
 class Damaged:
@@ -506,9 +494,6 @@ def test_response_about_other_resource_is_error() -> None:
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)
     assert rates.message.startswith("broker 1 returned the configs of other brokers")
-
-
-# --- volumes ---------------------------------------------------------------------------------------
 
 
 class Volumes:

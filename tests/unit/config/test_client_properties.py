@@ -76,9 +76,6 @@ def sasl_of(values: Mapping[str, str]) -> transport.SaslSettings:
     return settings
 
 
-# --- the allow-list --------------------------------------------------------------------------------
-
-
 def test_invalid_property_errors_have_no_secrets() -> None:
     (problem,) = list_problems({"client.id": "x", "bootstrap.server": "a:9092"})
     assert problem.location == Location("kafkaform.yaml", 2)
@@ -155,9 +152,6 @@ INCOHERENT: dict[str, dict[str, object]] = {
 """Properties that cannot be meant together, by the one that is missing or has no effect: messages.txt."""
 
 
-# --- references and secrets ------------------------------------------------------------------------
-
-
 @given(st.text())
 def test_escaped_text_is_read_back(text: str) -> None:
     assert parse_template(escape(text)).literal == text
@@ -230,9 +224,6 @@ def test_redaction_hides_every_form_of_secret() -> None:
         assert secret not in shown
     assert "at broker:9092, SASL_SSL" in shown
     assert "login" in shown
-
-
-# --- the two dialects ----------------------------------------------------------------------------
 
 
 def build_value(property_: table.Property) -> str:
@@ -341,7 +332,7 @@ def test_transport_gets_oauth_client_credentials(authority: Path) -> None:
         ("kafka.us-east-1.amazonaws.com.example:9098", "ap-south-1"),
     ],
 )
-def test_msk_iam_takes_the_region_of_brokers(
+def test_msk_iam_has_the_region_of_brokers(
     monkeypatch: pytest.MonkeyPatch, servers: str, region: str
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
@@ -361,9 +352,6 @@ def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert sasl_of(values).tokens == transport.MskIamSettings("us-west-2")
 
 
-# --- TLS through Python ----------------------------------------------------------------------------
-
-
 def open_files() -> list[str]:
     """The files that this process has open; not the sockets, which clients of other tests may be closing."""
     targets = []
@@ -373,9 +361,7 @@ def open_files() -> list[str]:
     return sorted(target for target in targets if target.startswith("/") and "/fd" not in target)
 
 
-def test_certificates_from_text_leave_no_file_behind(
-    authority: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_from_text_leave_no_file(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_files(*_: object, **__: object) -> None:
         raise AssertionError("a temporary file")
 
@@ -544,9 +530,6 @@ def test_client_certificate_is_presented(authority: Path) -> None:
         login = {"ssl.ca.location": str(authority / "ca.pem"), "ssl.key.password": "secret", **properties}
         login["ssl.cipher.suites"] = "ECDHE+AESGCM"
         assert handshake(authority, login, "broker.example") == shown
-
-
-# --- Kafka's own properties file -------------------------------------------------------------------
 
 
 def from_java(text: str) -> tuple[dict[str, str], list[str]]:

@@ -96,7 +96,6 @@ def topic(spec: str, name: str = "t") -> str:
 
 COUNTS = "partitions: 3\nreplicationFactor: 1\n"
 
-# --- one environment: the line of the field, and no other ------------------------------------------------
 
 # What is said now (a spec besides its counts), and an edit.
 SPECS: dict[str, tuple[str, str, FieldValue]] = {
@@ -152,8 +151,6 @@ MANY: Edits = [
     ("config.max.message.bytes", "2097152"),
 ]
 
-
-# --- several environments: one of them changes ------------------------------------------------------------
 
 OVERRIDDEN = topic(
     COUNTS
@@ -250,8 +247,6 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
 }  # fmt: skip
 
 
-# --- what is left to people ---------------------------------------------------------------------------------
-
 SHARED = """\
 apiVersion: kafkaform/v1
 kind: Topic
@@ -281,9 +276,6 @@ BY_HAND: dict[str, tuple[str, str, FieldValue]] = {
         GIB,
     ),
 }
-
-
-# --- refusals ----------------------------------------------------------------------------------------------
 
 
 IMPOSSIBLE: Edits = [
@@ -334,9 +326,6 @@ def test_file_changed_since_loading_is_not_edited(now: bytes | None, reason: str
     ((refused, why),) = edit_manifests([edit], desired, Context()).refused
     assert refused == edit
     assert reason in why
-
-
-# --- writing -----------------------------------------------------------------------------------------------
 
 
 def files(count: int = 3) -> EditResult:
@@ -431,8 +420,6 @@ def test_link_outside_folder_is_not_followed(folder: Path, monkeypatch: pytest.M
     assert (folder / "a.yaml").read_text() == "a 2\n"
 
 
-# --- lists: the ACLs of a principal ----------------------------------------------------------------
-
 ACCESS = """\
 apiVersion: kafkaform/v1
 kind: Access
@@ -487,9 +474,6 @@ NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
     "principals": (OF_TWO, *build_topic_change("x", gone=True)),
     "state": (OF_TWO, "state", "absent"),
 }
-
-
-# --- the lines of every edit, and every refusal ------------------------------------------------------------
 
 
 def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> None:

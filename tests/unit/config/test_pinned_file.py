@@ -93,9 +93,7 @@ def test_problem_in_pinned_profiles_is_located(platform: Work) -> None:
         (ADDRESS, COMMIT.upper().replace("0", "A"), "not the full id of a commit"),
     ],
 )
-def test_invalid_pin_is_refused(
-    repository: str, commit: str, part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_pin_is_refused(repository: str, commit: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pinned_file, "run_git", lambda *_, **__: pytest.fail("Git was called"))
     (problem,) = list_problems(repository, commit)
     assert problem.startswith("kafkaform.yaml:3:")

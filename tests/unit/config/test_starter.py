@@ -83,9 +83,7 @@ def test_starter_files_are_removed_after_failed_write(tmp_path: Path) -> None:
     assert set(files_below(tmp_path)) == {"schemas"}
 
 
-def test_concurrently_created_file_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_created_meanwhile_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "lexists", lambda _path: False)
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "manifest.schema.json").write_text("mine", "utf-8")

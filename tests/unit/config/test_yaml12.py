@@ -295,9 +295,7 @@ def test_too_many_documents_are_refused_early(nodes_built: list[None]) -> None:
 
 
 @pytest.mark.parametrize("anchor", ["", "&a "], ids=["without aliases", "with aliases"])
-def test_file_has_a_limit_of_values(
-    anchor: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_are_limited(anchor: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 20_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
     each = 1_000

@@ -32,9 +32,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_dev_run_of_unknown_command_starts_no_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dev_run_of_wrong_command_starts_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(DevClusterError, match="no-such-command"):
         cli("run", "--", "no-such-command")

@@ -99,7 +99,7 @@ def test_unapplied_and_unknown_fields_are_marked() -> None:
         (False, False, False, "no manifest declares it"),
     ],
 )
-def test_resource_on_single_side_is_reported(
+def test_resource_on_one_side_is_reported(
     on_dev: bool, on_prod: bool, as_declared: bool, remark: str
 ) -> None:
     comparison = compare_sides(

@@ -104,9 +104,7 @@ def test_every_difference_is_reported_once_and_adopted_or_refused(drift: Drift) 
         ([None], DriftCause.BOTH, None),
     ],
 )
-def test_drift_cause_follows_recorded_values(
-    set_to: list[str | None], cause: DriftCause, source: str | None
-) -> None:
+def test_drift_cause_follows_record(set_to: list[str | None], cause: DriftCause, source: str | None) -> None:
     """The live value is 1d, the declared one 7d."""
     story = Story()
     for value in set_to:
@@ -126,9 +124,7 @@ def test_drift_cause_follows_recorded_values(
         ("2-4", None, DriftCause.BOTH),
     ],
 )
-def test_interrupted_move_is_cause_of_remaining_drift(
-    live: str, result: str | None, cause: DriftCause
-) -> None:
+def test_interrupted_move_is_cause_of_later_drift(live: str, result: str | None, cause: DriftCause) -> None:
     story = Story()
     story.add("create", "a", {"replicationFactor": (None, 1)})
     in_doubt = ["replicationFactor"] if result == "failed" else []

@@ -245,9 +245,7 @@ UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [
 
 
 @pytest.mark.parametrize(("kind", "name", "state"), UNDECLARABLE)
-def test_undeclarable_resource_does_not_stop_others(
-    kind: str, name: str, state: dict[str, FieldValue]
-) -> None:
+def test_undeclarable_resource_stops_no_others(kind: str, name: str, state: dict[str, FieldValue]) -> None:
     ref = ResourceRef(kind, name)
     made = import_all(observation(Observed(ref, None, state), build_observed("sound")))
     assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])

@@ -166,9 +166,7 @@ def test_reset_is_destructive_and_counts_records(cluster: MemoryCluster) -> None
         assert f"{word} records" in field.assessment.reason
 
 
-def test_reset_is_refused_if_forbidden_or_by_rule(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reset_is_refused_by_rights_or_rule(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     target = ClusterSettings("prod", ClientProperties(), forbid=("offset-reset",))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
     (change,) = make_reset(request, cluster, Settings(), target, NOW).plan.changes

@@ -148,7 +148,7 @@ def build_report_of_age(age: timedelta) -> str:
         (timedelta(days=-9), None, "in the future: 2026-11-29T12:00:00Z"),
     ],
 )
-def test_old_or_future_report_is_refused(
+def test_untimely_report_is_refused(
     file: Path, age: timedelta, max_age: timedelta | None, words: str
 ) -> None:
     error = read_refused(file, build_report_of_age(age), max_age=max_age)

@@ -213,9 +213,6 @@ def test_openssl_and_jq_verify_signature(tmp_path: Path) -> None:
     assert "Verified Successfully" in done.stdout
 
 
-# --- keys ------------------------------------------------------------------------------------------
-
-
 def private_pem(
     key: PrivateKeyTypes = KEY,
     form: PrivateFormat = PrivateFormat.PKCS8,
@@ -306,9 +303,7 @@ def test_key_file_precedes_variable_and_both_may_be_missing(tmp_path: Path) -> N
         (ENCRYPTED, {PASSPHRASE_VARIABLE: "open barley"}),
     ],
 )
-def test_invalid_signing_key_is_not_shown(
-    text: str, environ: dict[str, str], snapshot: SnapshotAssertion
-) -> None:
+def test_bad_signing_key_is_hidden(text: str, environ: dict[str, str], snapshot: SnapshotAssertion) -> None:
     with pytest.raises(KafkaformError) as error:
         read_private_key(None, {KEY_VARIABLE: text, **environ})
     assert describe_error(error.value) == snapshot
@@ -368,8 +363,6 @@ def test_invalid_verifying_key_is_refused(tmp_path: Path, text: str, snapshot: S
         read_public_keys(write_key_file(tmp_path, text))
     assert describe_error(error.value).replace(str(tmp_path), "TMP") == snapshot
 
-
-# --- trust -----------------------------------------------------------------------------------------
 
 HEAD = "0123456789abcdef0123456789abcdef01234567"
 FOREIGN = "f" * 40

@@ -368,8 +368,6 @@ def test_deleted_group_reads_no_topic() -> None:
     assert facts.get(UsageFacts).readers == {"g": ("a",)}
 
 
-# --- laws ------------------------------------------------------------------------------------------
-
 T = TypeVar("T")
 
 NAMES = ("a", "b", "c", "d.audit")

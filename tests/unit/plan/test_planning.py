@@ -456,9 +456,7 @@ ELECTION = RiskAssessment(Risk.DESTRUCTIVE, "unclean-election")
 
 
 @pytest.mark.parametrize(("wanted", "claimed"), [(absent("t"), SAFE), (CUT, SAFE), (CUT, ELECTION)])
-def test_loss_beyond_the_plan_is_refused(
-    memory: MemoryCluster, wanted: Desired, claimed: RiskAssessment
-) -> None:
+def test_loss_beyond_plan_is_refused(memory: MemoryCluster, wanted: Desired, claimed: RiskAssessment) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
     plan = claim_risk(plan_for(memory, wanted), claimed)
     assert find_change(plan).status is Status.PLANNED
@@ -591,9 +589,6 @@ def test_unread_data_consent_does_not_cover_readable_data() -> None:
     cut_waits = (Status.NEEDS_CONSENT, ("retention-cut",))
     assert list_missing_consents(judge_again(save_plan(part), memory)) == cut_waits
     assert list_missing_consents(plan_for(memory, declare_cut(UNREAD))) == cut_waits
-
-
-# --- skew ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -277,8 +277,6 @@ def test_tombstone_in_the_middle_of_a_chain_waits_for_earlier_groups(cluster: Me
     assert list_statuses(plan_for(cluster, *manifests))["new"] is Status.PLANNED
 
 
-# --- closeWrites -----------------------------------------------------------------------------------
-
 DENIAL = "deny Write on topic old"
 CONSENT = f"access-removal of {DENIAL}: TICKET-1"
 

@@ -131,9 +131,7 @@ def hot_by_records_and_bytes(share: float, byte_share: float) -> SimulatedTopic:
 
 @pytest.mark.parametrize(("share", "byte_share"), [(0.15, 0.39), (0.3, 0.2), (0.1, 0.6)])
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_keys_hot_by_records_and_bytes_are_split_together(
-    share: float, byte_share: float, records: int
-) -> None:
+def test_keys_hot_by_records_and_bytes_are_both_split(share: float, byte_share: float, records: int) -> None:
     topic = hot_by_records_and_bytes(share, byte_share)
     result = analyse_topic(topic, records)
     named_keys = {key.key_hash for cause in result.causes if isinstance(cause.facts, HotKeysFacts)
@@ -163,9 +161,7 @@ def test_keys_hot_by_records_and_bytes_are_split_together(
     ids=["long", "Avro", "JSON", "any 8 bytes"],
 )
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_key_without_suffix_is_spread_over_advised_partitions(
-    encode: Callable[[int], bytes], records: int
-) -> None:
+def test_key_without_suffix_is_on_advised_partitions(encode: Callable[[int], bytes], records: int) -> None:
     keys = tuple(map(encode, range(KEYS)))
     codes = np.random.default_rng(0).integers(0, KEYS, 48_000)
     codes[np.random.default_rng(1).random(len(codes)) < 0.3] = 0

@@ -68,9 +68,7 @@ def merge_parts(records: list[Record], layout: CountsLayout, parts: int) -> KeyC
 
 
 @given(samples(), st.integers(1, 5))
-def test_merged_reducer_counts_equal_total_counts(
-    sample: tuple[list[Record], CountsLayout], parts: int
-) -> None:
+def test_merged_counts_equal_total_counts(sample: tuple[list[Record], CountsLayout], parts: int) -> None:
     records, layout = sample
     counts = count(batches(records), layout)
     assert_same(merge_parts(records, layout, parts), counts)
@@ -282,9 +280,7 @@ def peak() -> Iterator[Callable[[], int]]:
     pa.set_memory_pool(before)
 
 
-def test_memory_grows_with_keys_and_not_with_records(
-    peak: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_grows_with_keys_not_records(peak: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "_COMPACT_ROWS", 100_000)
 
     def key(at: Any) -> Any:

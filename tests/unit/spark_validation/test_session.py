@@ -144,9 +144,7 @@ def write_java(folder: Path, text: str) -> Path:
         ("java.lang.UnsupportedClassVersionError: class file version 61.0", "java_too_old"),
     ],
 )
-def test_failing_java_is_reported_with_reason(
-    tmp_path: Path, golden: SnapshotAssertion, error: str, name: str
-) -> None:
+def test_failed_java_has_a_reason(tmp_path: Path, golden: SnapshotAssertion, error: str, name: str) -> None:
     home = write_java(tmp_path / "home", f"echo '{error}' >&2; exit 1")
     kind, message, hint = start_refused(tmp_path, home=home)
     assert kind == "SparkUnavailable"
@@ -204,9 +202,7 @@ def test_each_java_has_own_class_archive(tmp_path: Path) -> None:
     assert all(file.parent == tmp_path and file.suffix == ".jsa" for file in files)
 
 
-def test_class_archive_writable_by_others_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_class_archive_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "spark"
     folder.mkdir(mode=0o700)
     file = folder / "x.jsa"

@@ -81,7 +81,7 @@ def test_policies_are_read_from_options_and_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [[], {"a": 1}, {"a": {"maxKeyShare": True}}, {"a": {"maxKeyShare": None}}])
-def test_invalid_policy_file_is_refused(
+def test_bad_policy_file_is_refused(
     tmp_path: Path, policy: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "policies.json"
@@ -175,7 +175,7 @@ def test_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.Cap
         ("s3cret", "line 2: not NAME=VALUE", "on one line"),
     ],
 )
-def test_java_only_property_suggests_librdkafka_property(
+def test_java_property_suggests_librdkafka_property(
     tmp_path: Path, line: str, said: str, instead: str
 ) -> None:
     store = tmp_path / "key.jks"

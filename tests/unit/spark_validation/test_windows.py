@@ -125,9 +125,7 @@ def test_window_starts_cover_whole_slice() -> None:
 
 
 @given(first_plans, found, st.floats(0.0, 1.0))
-def test_larger_sample_grows_every_partition_within_bounds(
-    plan: SamplePlan, part: float, share: float
-) -> None:
+def test_larger_sample_grows_partitions_within_bounds(plan: SamplePlan, part: float, share: float) -> None:
     larger_part = larger(plan, part, share)
     assert larger_part.spans == plan.spans
     assert plan.replicates <= larger_part.replicates <= min(2 * plan.replicates, MAX_PER_PARTITION_LATER)

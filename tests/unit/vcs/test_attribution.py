@@ -91,9 +91,7 @@ def test_each_change_has_origin(memory: MemoryCluster) -> None:
 
 
 @given(SETS, SETS)
-def test_cluster_as_declared_before_gives_branch_origin(
-    before: list[Desired], declared: list[Desired]
-) -> None:
+def test_cluster_as_declared_gives_branch_origin(before: list[Desired], declared: list[Desired]) -> None:
     plan = plan_for(_living(before), *declared)
     changes = attribute_changes(plan, before, declared, UNREAD).changes
     assert all(change.origin is ChangeOrigin.BRANCH for change in changes)
@@ -197,7 +195,7 @@ def test_password_is_not_reported_as_changed_on_the_cluster(
     assert "password" not in note
 
 
-def test_password_change_by_consent_has_branch_origin(
+def test_password_by_consent_has_branch_origin(
     memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OLD", "a")

@@ -53,9 +53,13 @@ class Call:
 
     @property
     def said(self) -> str:
-        """Return stderr below the lines on configuration, clusters, a slow answer and the start of Spark."""
-        first = r"configuration .*|cluster .* · .*|waiting for .* to answer, for up to .*|starting Spark.*"
-        return re.sub(rf"\A(?:(?:{first})\n)+", "", self.err)
+        """Return stderr below the lines on configuration, clusters and the start of Spark.
+
+        A slow answer is announced wherever it is waited for.
+        """
+        first = r"configuration .*|cluster .* · .*|starting Spark.*"
+        prompt = re.sub(r"(?m)^waiting for .* to answer, for up to .*\n", "", self.err)
+        return re.sub(rf"\A(?:(?:{first})\n)+", "", prompt)
 
     @property
     def json(self) -> Any:

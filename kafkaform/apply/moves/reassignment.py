@@ -188,6 +188,8 @@ class Reassigner:
         layout = self._wait_until_clear()
         self._check_disks([move for move in moves if status_of(move, layout) is MoveStatus.READY])
         moves = tuple(move for move in moves if move.ref not in self._failed)
+        if not moves:
+            return
         run = BatchRun(self._context, moves, self._throttles.recorded)
         try:
             # First: Kafka throttles only replicas in a topic's lists, on brokers that have a rate (KIP-73).

@@ -632,8 +632,10 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     laid_out(memory, "b", ((1,),))
     memory.fill(B, MB)
     memory.pace(10)
+    batches: dict[int, None] = {}
 
     def fill_disk(progress: MoveProgress) -> None:
+        batches[progress.batch] = None
         if progress.partitions_done == 1:
             memory.set_log_dirs(3, LogDir(3, "/data", 100 * MB, 20 * MB))
 
@@ -641,6 +643,7 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     crew.notes.on_progress = fill_disk
     found = crew.move(work("a", SINGLE, TRIPLE), work("b", ((1,),), ((2,),)))
     assert found.outcomes[B] is None
+    assert [*batches] == [1, 4], "nothing is told of those of a"
     error = found.outcomes[A]
     assert isinstance(error, MovesUnfinished)
     assert error.message.startswith("broker 3 cannot hold its largest replica: 9.5 MiB; 19.1 MiB usable")

@@ -326,6 +326,14 @@ EQUIVALENT = {
             "not field.is_unseen(change, change.before)"
         ),
     ): "what is unseen has such a hazard",
+    (
+        "plan/measuring",
+        "if field.path == PLACEMENT and field.before is not None and field.after is not None",
+        (
+            "field.path == PLACEMENT and field.before is not None and field.after is not None -> "
+            "field.path == PLACEMENT and field.before is not None"
+        ),
+    ): "no plan takes a placement away; one that does is no move",
     ("plan/measuring", "_DOUBT_MS = 3_600_000", "3_600_000 -> 3600001"): "any number near it does",
     (
         "plan/measuring",

@@ -73,7 +73,7 @@ def measure(
         for change in changes
         if isinstance(change, Update)
         for field in change.fields
-        if field.path == PLACEMENT and field.before is not None
+        if field.path == PLACEMENT and field.before is not None and field.after is not None
     ]
     if not moves:
         return facts

@@ -58,8 +58,8 @@ class Call:
         A slow answer is announced wherever it is waited for.
         """
         first = r"configuration .*|cluster .* · .*|starting Spark.*"
-        prompt = re.sub(r"(?m)^waiting for .* to answer, for up to .*\n", "", self.err)
-        return re.sub(rf"\A(?:(?:{first})\n)+", "", prompt)
+        others = re.sub(r"(?m)^waiting for .* to answer, for up to .*\n", "", self.err)
+        return re.sub(rf"\A(?:(?:{first})\n)+", "", others)
 
     @property
     def json(self) -> Any:

@@ -39,7 +39,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
-            path = self.path.removeprefix("/maven2/")
+            path = self.path.removeprefix("/mirror/")
             mirror.asked.append(path)
             mirror.logins.append(self.headers["Authorization"])
             content = mirror.jars.get(path)
@@ -48,7 +48,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
             self.wfile.write(content or b"")
 
     with run_server(Handler) as address:
-        mirror.address = f"{address.removeprefix('http://')}/maven2/"
+        mirror.address = f"{address.removeprefix('http://')}/mirror/"
         monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://{mirror.address}")
         yield mirror
     files = {file.name for file in (get_cache_directory() / "jars").glob("*")}
